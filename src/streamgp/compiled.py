@@ -179,7 +179,7 @@ def places(*functions: Any) -> dict[str, int]:
 
 VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[:, :, ::1]
 BOOLEAN, NUMBER, WHOLE, WHOLES = numba.boolean, numba.float64, numba.int64, numba.int64[:, ::1]
-INDICES = numba.int64[::1]
+INDICES, SWITCHES = numba.int64[::1], numba.boolean[::1]
 NOTHING, WHOLE_TRIPLE = kinds.none, kinds.UniTuple(numba.int64, 3)
 
 

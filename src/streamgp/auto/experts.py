@@ -305,7 +305,7 @@ class Experts(Staged):
         if not self._ahead and not self._targets[0]:  # up to the first target there is none
             known = np.flatnonzero(np.isfinite(y))
             previous[: known[0] + 1 if len(known) else len(y)] = np.nan
-        self._targets[0] += np.isfinite(y).sum()
+        self._targets[0] += np.count_nonzero(np.isfinite(y))
         if not self._drift:
             return
         start, seen, ranked = 0, int(self._seen[0]), self.chosen is not None

@@ -12,7 +12,7 @@ from streamgp.process import features, memory, observation, row, stream, tempora
 from streamgp.process import time as passing
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
-from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single
+from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, seats, single
 
 # Naive values and least squares, which predict the first rows.
 FIRST = (
@@ -29,8 +29,7 @@ FIRST = (
     drift.watch_beside,
     scaling.to_standard,
     scaling.from_standard,
-    scaling.to_seats,
-    scaling.from_seats,
+    seats.take,
     naive.average,
     checks.check,
 )

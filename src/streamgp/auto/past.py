@@ -245,7 +245,8 @@ class Past(Lagged):
 
     def _bridge(self, y: FloatArray, mean: FloatArray) -> None:
         """In place of the last target stands what was predicted, where it is missing and others are known."""
-        self._past[-1] = np.where(np.isnan(y) & np.isfinite(self._past[-1] + mean), mean, self._past[-1])
+        if (missing := np.isnan(y)).any():
+            self._past[-1] = np.where(missing & np.isfinite(self._past[-1] + mean), mean, self._past[-1])
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         super()._note(X, Y)

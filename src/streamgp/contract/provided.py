@@ -48,6 +48,7 @@ class Provided(Saved):
     _feeds_itself: bool = False  # past targets are inputs without being handed over
     _looks_ahead: bool = False  # a row is learned by the target of a later one
     _one_step: bool = False  # a row is learned in one compiled call, which nothing interrupts
+    _bounded: bool = False  # predictions have more than a mean and variances
     _sleeps: bool = False  # has no say in the row that comes next
     _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
@@ -118,6 +119,10 @@ class Provided(Saved):
             The prediction of the new rows that were taken; None: the next row has to go alone, and nothing has changed.
         """
         return None
+
+    def _quick(self) -> bool:
+        """Whether one row goes through without detours: nothing but numbers comes and goes, nothing is learned anew."""
+        return False
 
     def _expect_late(self, rows: int, pending: int) -> None:
         """Be told, before the first row, that targets come this many rows late, or up to this many in any order."""

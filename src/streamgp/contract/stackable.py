@@ -37,12 +37,7 @@ class Row(NamedTuple):
 class Quick(StreamModel):
     """A stream model through which one row with one output, the usual case, goes in arrays that are there already."""
 
-    _bounded = False  # predictions have more than a mean and variances
     _one: Row  # where the last row that went through quickly was predicted
-
-    def _quick(self) -> bool:
-        """Whether a row can: nothing but numbers comes and goes, and nothing is learned anew."""
-        return False
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""

@@ -94,7 +94,7 @@ class Practiced(Quick, Mapped):
         return only_where(seen + np.arange(len(X)) >= LINE_FROM, prediction)
 
     def _quick(self) -> bool:
-        return self.rows_seen >= LINE_FROM and isinstance(self._within, Quick) and self._within._quick()
+        return self.rows_seen >= LINE_FROM and self._within._quick()
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         within: Any = self._within
@@ -255,14 +255,13 @@ def _taken(
     return model._advance(X, Y, report, conditions)
 
 
-def _few(model: StreamModel, X: FloatArray, Y: FloatArray) -> list[Any]:
+def _few(model: Any, X: FloatArray, Y: FloatArray) -> list[Any]:
     """What a model predicts of few rows that it takes: of one row each, in numbers, as long as it can; of the rest."""
     told: list[Any] = []
-    if len(X) <= SHORT and isinstance(model, Quick):
-        while len(told) < len(X) and model._quick():
-            at = slice(len(told), len(told) + 1)
-            model._row(X[at], Y[at])
-            told.append(model._told())
+    while len(X) <= SHORT and len(told) < len(X) and model._quick():
+        at = slice(len(told), len(told) + 1)
+        model._row(X[at], Y[at])
+        told.append(model._told())
     if len(told) < len(X):
         told.append(model._advance(X[len(told) :], Y[len(told) :], True))
     return told
@@ -277,13 +276,12 @@ def _together(told: Sequence[Any]) -> Any:
     return joined(parts)
 
 
-def _mean(model: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:
+def _mean(model: Any, X: FloatArray, Y: FloatArray | None) -> FloatArray:
     """What a model predicts of rows that it takes, one of them without detours."""
-    if len(X) == 1 and Y is not None and isinstance(model, Quick) and model._quick():
-        return model._row(X, Y).mean.copy()
-    prediction: Any = model._advance(X, Y, True)
-    mean: FloatArray = prediction.mean
-    return mean
+    single = len(X) == 1 and Y is not None and model._quick()
+    told: Any = model._row(X, Y) if single else model._advance(X, Y, True)
+    mean: FloatArray = told.mean
+    return mean.copy()
 
 
 def only_where(known: np.ndarray, prediction: Some) -> Some:

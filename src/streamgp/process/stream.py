@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, WHOLE, borrowed, compiled, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, WHOLE, WHOLE_TRIPLE, borrowed, caller, compiled, entry, inlined
 from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.linalg.vector import copy
@@ -28,6 +28,8 @@ Array = NDArray
 # has none and is only predicted, as if it came next), conditions (no rows: none), out (no columns: no predictions);
 # the lane and the row at which to begin, later than the first after a move; whether to advance.
 ARGUMENTS = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, WHOLE, BOOLEAN)
+# The loops are large, and compiled once: what takes a row through more than the loop calls them where they are.
+run_at = caller(WHOLE_TRIPLE, ARGUMENTS)
 
 
 @inlined

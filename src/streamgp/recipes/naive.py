@@ -51,11 +51,7 @@ class Naive(Quick):
         return self._p == 1
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        self._one.out[0, 0] = self._present(X)
-        if Y is not None:
-            self._add(Y)
-            self._rows += 1
-            self._x[:], self._y[:] = X[0], Y[0]
+        self._one.mean[:] = self._present(X) if Y is None else self._taken(X, Y)
         return self._one
 
     @abc.abstractmethod
@@ -73,10 +69,6 @@ class Naive(Quick):
     @abc.abstractmethod
     def _present(self, X: FloatArray) -> FloatArray:
         """The prediction of one row that would come next, (p,)."""
-
-    @abc.abstractmethod
-    def _add(self, Y: FloatArray) -> None:
-        """Take the targets of one row, (1, p)."""
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
@@ -154,11 +146,6 @@ class SeasonalValue(Naive):
         present: FloatArray = self._season[self._ahead - 1]
         return present
 
-    def _add(self, Y: FloatArray) -> None:
-        newest = np.where(np.isnan(Y[0]), self._season[0], Y[0])
-        self._season[:-1] = self._season[1:]
-        self._season[-1] = newest
-
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""
         if self._d is not None:
@@ -198,9 +185,6 @@ class InputValue(Naive):
     def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
         self._taken(learned, Y)
         return _certain(self._next(X))
-
-    def _add(self, Y: FloatArray) -> None:
-        """Nothing to remember."""
 
     def reset_memory(self) -> None:
         """Begin a new sequence: nothing is remembered."""
@@ -247,9 +231,6 @@ class RunningMean(Naive):
     def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
         before = self._taken(learned, Y)
         return _certain(np.vstack([before[1:], self._present(X)]))
-
-    def _add(self, Y: FloatArray) -> None:
-        average(self._forgetting, Y, self._mean, self._count, np.empty(Y.shape))
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""

@@ -17,7 +17,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, option, whole
-from streamgp.wrappers import aggregation, scaling
+from streamgp.wrappers import aggregation, scaling, seats
 from streamgp.wrappers.aggregation import (
     COUNT,
     ISSUED,
@@ -103,8 +103,7 @@ class Committee(Quick, Composite):
         compile_now(
             aggregation.combine,
             aggregation.learn_issued,
-            scaling.to_seats,
-            scaling.from_seats,
+            seats.take,
             scaling.to_standard,
             scaling.from_standard,
         )

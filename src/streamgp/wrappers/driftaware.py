@@ -248,10 +248,9 @@ class DriftAware(Quick, Wrapper):
     # One row while there is no trial.
 
     def _quick(self) -> bool:
-        within = self._within
-        if self._d is None or self._numbers.count("phase") != WATCHING or not isinstance(within, Quick):
+        if self._d is None or self._numbers.count("phase") != WATCHING:
             return False
-        return within._quick() and not within._bounded
+        return self._within._quick() and not self._within._bounded
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         within: Any = self._within

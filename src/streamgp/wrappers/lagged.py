@@ -50,7 +50,7 @@ class Lagged(Quick, Mapped):
         self._wrap(model)
         self._refuse_classes_and_counts("feeds numbers back")
         self._without_inputs = self._feeds_itself = True
-        self._bounded = isinstance(model, Quick) and model._bounded
+        self._bounded = model._bounded
         self._lags = whole("lags", lags)
 
     # The state.
@@ -126,8 +126,7 @@ class Lagged(Quick, Mapped):
         self._past[-1] = newest
 
     def _quick(self) -> bool:
-        within = self._within
-        return isinstance(within, Quick) and within._quick() and self._known()
+        return self._within._quick() and self._known()
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         within: Any = self._within

@@ -11,19 +11,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.compiled import address_of
 from streamgp.contract import inputs
 from streamgp.contract.checks import MOVE_IS_DUE
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.stackable import Quick
 from streamgp.process.adapt import sngd
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
-from streamgp.wrappers import scaling
+from streamgp.wrappers import scaling, seats
 from streamgp.wrappers.columns import Columns
 from streamgp.wrappers.mapped import Mapped, Picked
 from streamgp.wrappers.standardize import Standardize
+
+
+class Kind(NamedTuple):
+    """What the members of a panel have in common: their compiled loop, how many inputs, and how many numbers."""
+
+    run: Any
+    inputs: int
+    numbers: int
 
 
 class Seat(NamedTuple):
@@ -66,9 +74,9 @@ class Seat(NamedTuple):
         return cls(place, picked, noting, member, process) if same else None
 
     @property
-    def kind(self) -> tuple[object, ...]:
+    def kind(self) -> Kind:
         """What the members of a panel have in common."""
-        return self.process._run, self.process._numbers.buffers.shape, self.process._d
+        return Kind(self.process._run, self.process._d or 0, self.process._numbers.buffers.shape[1])
 
 
 class Panel(NamedTuple):
@@ -76,16 +84,15 @@ class Panel(NamedTuple):
 
     Args:
         run: their compiled loop.
-        learning: what it takes to learn a row: records, buffers, which rows are whose, inputs, targets, no conditions,
-            and room for what the members say of it, (3, members).
-        predicting: the same without targets.
+        records: (members,) theirs among those of all panels.
+        buffers: (members, numbers) theirs among those of all panels.
         members: which of all that sit in panels they are.
         inputs: which of the inputs of all of these are theirs.
     """
 
     run: Any
-    learning: tuple[np.ndarray, ...]
-    predicting: tuple[np.ndarray, ...]
+    records: np.ndarray
+    buffers: FloatArray
     members: slice
     inputs: slice
 
@@ -100,39 +107,29 @@ class Panels:
 
     def __init__(self, members: Sequence[StreamModel], d: int) -> None:
         self._size = len(members)
-        self._alone: list[tuple[int, Any, bool]] = []  # place, member, and whether one row may go quickly through it
+        self._alone: list[tuple[int, Any]] = []  # place and member
         widths = [member._issued_width(1) for member in members]
         self._issued_from, self.issued_width = np.cumsum([0, *widths]).tolist(), sum(widths)
-        kinds: dict[tuple[object, ...], list[Seat]] = {}
+        kinds: dict[Kind, list[Seat]] = {}
         for place, member in enumerate(members):
             if (seat := Seat.of(place, member, d)) is None:
-                self._alone.append((place, member, isinstance(member, Quick)))
+                self._alone.append((place, member))
             else:
                 kinds.setdefault(seat.kind, []).append(seat)
-        within = (one for _, member, _ in self._alone for one in member._family())
+        within = (one for _, member in self._alone for one in member._family())
         self._warming_up = [one for one in within if isinstance(one, Standardize) and not one._settled]
-        seats = [seat for alike in kinds.values() for seat in alike]
-        places = np.array([seat.place for seat in seats], dtype=np.int64)
+        seated = [seat for alike in kinds.values() for seat in alike]
+        self._places = np.array([seat.place for seat in seated], dtype=np.int64)
         self._may_sleep = [(k, member) for k, member in enumerate(members) if _may_sleep(member)]
-        self._dozing = [(i, one) for i, seat in enumerate(seats) for one in seat.noting if _may_sleep(one)]
-        self._remember_together([wrapper for seat in seats for wrapper in seat.noting], d)
-        self._find_columns(seats, d)
-        self._move_units(seats)
-        self._panels, first, before = [], 0, 0
-        at: list[np.ndarray] = [np.empty((3, 0), dtype=np.int64)]  # of what members say among all of it
-        for alike in kinds.values():
-            self._panels.append(self._panel(alike, first, before))
-            at.append(3 * first + np.arange(3 * len(alike)).reshape(3, -1))
-            first, before = first + len(alike), before + sum(seat.picked.columns.size for seat in alike)
-        input_units, target_units = self._input_units[..., 0], self._target_units[..., 0]
-        units = self._columns, input_units, self._origins, target_units
-        self._to_seats = *units, self._inputs, self._origin, self._targets
-        self._places = places
+        self._dozing = [(i, one) for i, seat in enumerate(seated) for one in seat.noting if _may_sleep(one)]
+        self._remember_together([wrapper for seat in seated for wrapper in seat.noting], d)
+        self._find_columns(seated, d)
+        self._move_units(seated)
+        self._panels = self._side_by_side(kinds) if kinds else []
         # Whether rows may go in turn: members keep nothing of rows that wait, and remember none.
-        batches = any(panel.learning[0]["plan"]["batch"].max() > 1 for panel in self._panels)
+        batches = any(panel.records["plan"]["batch"].max() > 1 for panel in self._panels)
         remembering = self._remembered_at or self._noting_more or self._may_sleep
         self.may_take_turns = not (self.issued_width or remembering or batches)
-        self._from_seats = self._told, np.hstack(at), target_units, self._origin, places
 
     def _remember_together(self, wrappers: list[Mapped], d: int) -> None:
         """Lay the last rows of wrappers that remember nothing else side by side."""
@@ -143,11 +140,11 @@ class Panels:
             last[:] = wrapper._x
             wrapper._x = last
 
-    def _find_columns(self, seats: list[Seat], d: int) -> None:
+    def _find_columns(self, seated: list[Seat], d: int) -> None:
         """Where the members find their inputs: in the row, and behind it 0 and what wrappers remember."""
         columns, origins, size = [], [], d + 1
         remembered: list[tuple[slice, Mapped]] = []
-        for seat in seats:
+        for seat in seated:
             seen, count = seat.picked.columns, int(np.count_nonzero(seat.picked.columns < 0))
             columns.append(np.where(seen < 0, size - 1 - seen, seen))
             origins.append(d if seat.picked.origin < 0 else seat.picked.origin)
@@ -159,16 +156,13 @@ class Panels:
         self._remembered_at = remembered
         self._columns = np.concatenate([np.empty(0, dtype=np.int64), *columns])
         self._origins = np.array(origins, dtype=np.int64)
-        # In the units of the members.
-        self._inputs, self._targets = np.empty((len(self._columns), 1)), np.empty((len(seats), 1))
-        self._origin, self._told = np.empty(len(seats)), np.empty(3 * len(seats))
 
-    def _move_units(self, seats: list[Seat]) -> None:
+    def _move_units(self, seated: list[Seat]) -> None:
         """Lay the units of all members side by side."""
         self._input_units = np.empty((2, len(self._columns), 1))
-        self._target_units = np.empty((2, len(seats), 1))
+        self._target_units = np.empty((2, len(seated), 1))
         start = 0
-        for i, seat in enumerate(seats):
+        for i, seat in enumerate(seated):
             stop = start + seat.picked.columns.size
             own = [*self._input_units[:, start:stop].reshape(2, 1, -1), *self._target_units[:, i : i + 1]]
             for place, array in zip(own, seat.units._unit_arrays, strict=True):
@@ -176,20 +170,28 @@ class Panels:
             seat.units._restack([*own, *seat.units._stack()[len(own) :]])
             start = stop
 
-    def _panel(self, seats: list[Seat], first: int, before: int) -> Panel:
-        """Lay the numbers of members of one kind side by side; this many members and inputs come before theirs."""
-        k, process = len(seats), seats[0].process
-        records, buffers = (
-            _side_by_side([getattr(seat.process._numbers, name) for seat in seats]) for name in ("records", "buffers")
+    def _side_by_side(self, kinds: dict[Kind, list[Seat]]) -> list[Panel]:
+        """Lay the numbers of all members side by side, and those of one kind into one panel."""
+        sizes = [(len(alike), kind.inputs, kind.numbers) for kind, alike in kinds.items()]
+        n, d, width = np.array(sizes).T
+        first, before, behind = (np.cumsum(count) - count for count in (n, n * d, n * width))
+        like = next(iter(kinds.values()))[0].process._numbers.records
+        records, buffers, panels = np.empty_like(like, shape=n.sum()), np.empty(np.sum(n * width)), []
+        for kind, k, i, j, at in zip(kinds, n, first, before, behind, strict=True):
+            own = records[i : i + k], buffers[at : at + k * kind.numbers].reshape(k, kind.numbers)
+            for m, seat in enumerate(kinds[kind]):
+                moved = own[0][m : m + 1], own[1][m : m + 1]
+                moved[0][:], moved[1][:] = seat.process._numbers.records, seat.process._numbers.buffers
+                seat.process._place_at(*moved)
+            panels.append(Panel(kind.run, *own, slice(i, i + k), slice(j, j + k * kind.inputs)))
+        self._asleep = np.zeros(len(self._places), dtype=bool)
+        self._for_one = (
+            *(self._source, self._asleep, self._columns, self._input_units[..., 0], self._origins),
+            *(self._target_units[..., 0], self._places, np.array([address_of(panel.run) for panel in panels])),
+            *(np.column_stack([first, n, before, d, behind, width]), records, buffers),
+            *(np.arange(len(self._places) + 1), np.empty(3 * len(self._places))),
         )
-        for i, seat in enumerate(seats):
-            seat.process._place_at(records[i : i + 1], buffers[i : i + 1])
-        members, inputs = slice(first, first + k), slice(before, before + k * (process._d or 0))
-        seen = self._inputs[inputs].reshape(k, -1)
-        targets, out = self._targets[members], self._told[3 * first : 3 * (first + k)].reshape(3, k)
-        numbers = records, buffers, *Lanes(np.arange(k), np.arange(k + 1)), seen
-        learning, predicting = ((*numbers, y, process._no_conditions, out) for y in (targets, targets[:0]))
-        return Panel(process._run, learning, predicting, members, inputs)
+        return panels
 
     # Rows.
 
@@ -206,7 +208,7 @@ class Panels:
     @property
     def quick(self) -> bool:
         """Whether one row goes quickly through those that are in no panel, too."""
-        return all(may and member._quick() for _, member, may in self._alone)
+        return all(member._quick() for _, member in self._alone)
 
     def predict(self, X: FloatArray) -> FloatArray:
         """What the members say of a row, (1, d): means, variances and noises, (1, 3, 1, members)."""
@@ -264,7 +266,7 @@ class Panels:
 
     def _ask_others(self, ask: Callable[[Any], Prediction], predicted: FloatArray) -> None:
         """Let those that are in no panel take rows."""
-        for place, member, _ in self._alone:
+        for place, member in self._alone:
             p = ask(member)
             predicted[0, 0, :, place], predicted[0, 1, :, place] = p.mean[:, 0], p.variance[:, 0]
             predicted[0, 2, :, place] = p.noise[:, 0]
@@ -272,7 +274,7 @@ class Panels:
     def resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
         """Learn a row whose target comes late, by what the members have kept of it, (1, issued width)."""
         self._row(X, Y, np.empty((3, self._size)), late=True)
-        for place, member, _ in self._alone:
+        for place, member in self._alone:
             start, stop = self._issued_from[place : place + 2]
             member._resolve(X, Y, issued[:, start:stop], None)
 
@@ -288,8 +290,7 @@ class Panels:
             (3, n, k) means, variances and noises.
         """
         n, k = len(seen), targets.shape[1]
-        records, buffers, models, _, _, _, no_conditions, _ = panel.learning
-        lanes, of_targets = (Lanes(models, np.arange(0, k * rows + 1, rows)) for rows in (n, len(targets)))
+        lanes, of_targets = (Lanes(np.arange(k), np.arange(0, k * rows + 1, rows)) for rows in (n, len(targets)))
         X = np.ascontiguousarray(seen.reshape(n, k, -1).transpose(1, 0, 2)).reshape(k * n, -1)
         Y = np.ascontiguousarray(targets.T).reshape(-1, 1)
         out, told = np.empty((3, k * n)), np.empty((3, k * n, 1))
@@ -297,7 +298,7 @@ class Panels:
         target_shift, target_scale = self._target_units[:, panel.members]
         scaling.to_standard(*lanes, X, shift, scale, X)
         scaling.to_standard(*of_targets, Y, target_shift, target_scale, Y)
-        status, at = _pass(panel.run, (records, buffers, *lanes, X, Y, no_conditions, out), True)
+        status, at = _pass(panel.run, (panel.records, panel.buffers, *lanes, X, Y, Y[:0], out), True)
         if status:
             inputs.refuse(status, at % n, many=True)
         mean, variance, noise = out[..., None]
@@ -314,8 +315,8 @@ class Panels:
 
     def _others(self, X: FloatArray, Y: FloatArray | None, predicted: FloatArray) -> None:
         """Predict a row with those that are in no panel; with a target they learn it, too."""
-        for place, member, may in self._alone:
-            if may and member._quick():
+        for place, member in self._alone:
+            if member._quick():
                 predicted[:, place] = member._row(X, Y).out[:, 0, 0]
             else:
                 told = member._predict(X) if Y is None else member._advance(X, Y, True)
@@ -326,23 +327,20 @@ class Panels:
         self._source[: self._d] = X[0]
         for part, wrapper in self._remembered:
             part[:] = wrapper._remembered(X)
-        scaling.to_seats(self._source, np.nan if Y is None else Y.item(), *self._to_seats)
         if Y is not None:
             for i, wrapper in self._dozing:
-                if wrapper._sleeps:
-                    self._targets[i] = np.nan
+                self._asleep[i] = wrapper._sleeps
             self._note(X, Y, late=late)
-        # A row is learned in the opposite order: what was predicted last is still in the processor's cache.
-        for panel in self._panels if Y is None else reversed(self._panels):
-            _run(panel, advance=Y is not None)
-        scaling.from_seats(*self._from_seats, predicted)
-
-
-def _run(panel: Panel, *, advance: bool) -> None:
-    """Predict the row that the members of a panel see; when advancing, learn it, too."""
-    status, at = _pass(panel.run, panel.learning if advance else panel.predicting, advance)
-    if status:
-        inputs.refuse(status, at, many=False)
+        if not self._panels:
+            return
+        given = np.nan if Y is None else Y.item(), *self._for_one, predicted
+        status, k, lane, at = seats.take(*given, 0, 0, 0, Y is not None)
+        while status == MOVE_IS_DUE:
+            panel = self._panels[-1 - k]
+            sngd.finish_interval(panel.records, panel.buffers, lane)
+            status, k, lane, at = seats.take(*given, k, lane, at + 1, True)
+        if status:
+            inputs.refuse(status, at, many=False)
 
 
 def _pass(run: Any, given: tuple[np.ndarray, ...], advance: bool) -> tuple[int, int]:
@@ -352,15 +350,6 @@ def _pass(run: Any, given: tuple[np.ndarray, ...], advance: bool) -> tuple[int, 
         sngd.finish_interval(given[0], given[1], lane)
         status, lane, at = run(*given, lane, at + 1, advance)
     return status, at
-
-
-def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrays of single models, (1, ...) each, as one, (models, ...), of the same type."""
-    first = arrays[0]
-    result = np.empty_like(first, shape=(len(arrays), *first.shape[1:]))
-    for i, array in enumerate(arrays):
-        result[i] = array[0]
-    return result
 
 
 def _may_sleep(model: StreamModel) -> bool:

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, CUBE, MATRIX, NOTHING, NUMBER, WHOLE, WHOLE_TRIPLE, caller, entry
+from streamgp.compiled import BOOLEAN, CUBE, MATRIX, NOTHING, NUMBER, WHOLE, caller, entry
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import LANES
-from streamgp.process import stream
+from streamgp.process.stream import ARGUMENTS as RUN
+from streamgp.process.stream import run_at
 from streamgp.wrappers import conformal
 from streamgp.wrappers.outliers import screen
 from streamgp.wrappers.scaling import from_standard, to_standard
 
 Array = NDArray
 
-# The process and the calibration are compiled already, and large: they are called where they are.
-run_at = caller(WHOLE_TRIPLE, stream.ARGUMENTS)
+# The calibration is compiled already, and large: it is called where it is.
 calibrate_at = caller(NOTHING, conformal.CALIBRATE)
 
 # The loop and the calibration, by their addresses; lanes; the row, its target, the largest number that is not refused;
@@ -27,7 +27,7 @@ calibrate_at = caller(NOTHING, conformal.CALIBRATE)
 # to learn. Every array costs as much as a hundred multiplications: there are no more than needed.
 ARGUMENTS = (
     *(WHOLE, WHOLE, *LANES, MATRIX, MATRIX, NUMBER, CUBE, MATRIX, MATRIX, MATRIX, MATRIX),
-    *(*stream.ARGUMENTS[:2], CUBE, CUBE, conformal.LAYOUT.type, MATRIX, CUBE, BOOLEAN),
+    *(*RUN[:2], CUBE, CUBE, conformal.LAYOUT.type, MATRIX, CUBE, BOOLEAN),
 )
 
 

@@ -177,7 +177,7 @@ class StackableWrapper(Stackable, Wrapper):
         self._stackable._begin_again(models, fresh._within)
 
     def _quick(self) -> bool:
-        return isinstance(self._models[0], Quick) and self._models[0]._quick()
+        return bool(self._models[0]._quick())
 
     def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
         Quick._take_row(self, X, Y)
