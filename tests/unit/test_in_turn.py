@@ -117,6 +117,40 @@ def test_auto_ahead_of_time_is_the_same_in_blocks_and_row_by_row(horizon, d, sea
         np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-8, err_msg=name)
 
 
+MODELS = {
+    "KRLST": lambda: sg.KRLST(capacity=8),
+    "above a mean": lambda: sg.OnlineGP(sg.Linear(), mean=0.7, form="cholesky"),
+    "weights in the mean": lambda: sg.KRLST(capacity=8, mean=sg.LinearMean()),
+    "adapting": lambda: sg.SOGP(capacity=8, adapt=sg.SNGD(interval=5)),
+    "in standard units": lambda: sg.Standardize(sg.ISSGPR(features=10), warmup=20),
+    "calibrated": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)),
+    "calibrated as it is": lambda: sg.Calibrated(sg.KRLST(capacity=8)),
+    "a reservoir": lambda: sg.OESGP(units=5, capacity=8),
+    "over time": lambda: sg.KRLST(capacity=8, half_life=20.0),
+}
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("horizon", [2, 7])
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_ahead_of_time_are_the_same_in_blocks_and_each_alone(name, horizon, outputs):
+    X, Y = rows(300)
+    Y, at = np.hstack([Y, Y * X[:, :1]])[:, :outputs], 3.0 * np.arange(300.0)
+    whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
+    single._together = lambda *_: (0, None)
+    for model in (whole, single):
+        model.learn_many(X[:50], Y[:50], time=at[:50])
+    p, alone = (model.track(X[50:], Y[50:], time=at[50:]) for model in (whole, single))
+    for said, expected in zip(_numbers(p), _numbers(alone), strict=True):
+        np.testing.assert_allclose(said, expected, rtol=1e-9, atol=1e-9)
+    for (part, array), expected in zip(whole._all_arrays().items(), single._all_arrays().values(), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
+
+
+def _numbers(p):
+    return p.mean, p.variance, p.noise, *((p.lower, p.upper) if hasattr(p, "lower") else ())
+
+
 def test_several_outputs_go_in_turn_each_of_its_own():
     X, y = table(240, missing=0.0)
     Y = np.column_stack([y, np.roll(y, 3)])

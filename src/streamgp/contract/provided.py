@@ -206,6 +206,13 @@ class Provided(Saved):
         """What is remembered of the last rows, and not learned, as arrays that can be written to."""
         return [array for child in self._children().values() for array in child._memory_arrays()]
 
+    def _memory_before(self, X: FloatArray) -> FloatArray | None:
+        """What is remembered before each of rows that follow each other, (n, numbers), if that follows from them.
+
+        None: it does not, or rows cannot go in turn.
+        """
+        return None
+
     def _recalls_rows(self) -> bool:
         """Whether what was seen of earlier rows is an input."""
         return any(child._recalls_rows() for child in self._children().values())

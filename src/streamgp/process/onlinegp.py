@@ -106,17 +106,39 @@ class OnlineGP(Readable):
         if Y is not None and prior is not None:
             Y = Y - prior
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
-        targets = self._no_targets if Y is None else Y
+        self._learn_rows(X, self._no_targets if Y is None else Y, conditions, out)
+        return self._above(prior, self._prediction(out)) if report else None
+
+    def _learn_rows(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, out: FloatArray) -> None:
+        """Take rows; their predictions go where there is room for them."""
         given = self._no_conditions if conditions is None else conditions
         records, buffers, lanes, run = self._numbers.records, self._numbers.buffers, self._lanes, self._run
         rows = self._with_features(X)
-        status, lane, at = run(records, buffers, *lanes, rows, targets, given, out, 0, 0, True)
+        status, lane, at = run(records, buffers, *lanes, rows, Y, given, out, 0, 0, True)
         while status == MOVE_IS_DUE:
             sngd.finish_interval(records, buffers, lanes.models[lane])
-            status, lane, at = run(records, buffers, *lanes, rows, targets, given, out, lane, at + 1, True)
+            status, lane, at = run(records, buffers, *lanes, rows, Y, given, out, lane, at + 1, True)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return self._above(prior, self._prediction(out)) if report else None
+
+    def _may_take_turns(self) -> bool:
+        plan = self._numbers.plan[0]
+        timed = self._needs_time or self._sees_time or plan["temporal"] > 0
+        return self._lanes is ALONE and not (timed or plan["batch"] > 1 or self._recalls_rows())
+
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        if not self._may_take_turns():
+            return super()._in_turn(learned, Y, X, issued)
+        prior, rows = self._prior_mean(learned), np.stack([learned, X], axis=1).reshape(-1, X.shape[1])
+        out = np.empty((len(self._no_predictions), len(rows)))
+        self._learn_rows(rows, Y if prior is None else Y - prior, None, out)
+        return self._above(self._prior_mean(X), self._prediction(out[:, 1::2]))
+
+    def _memory_before(self, X: FloatArray) -> FloatArray | None:
+        if not self._may_take_turns():
+            return None
+        target = np.repeat(self._state.last_target[None], len(X), axis=0)
+        return np.hstack([np.concatenate([self._state.window, X[:-1]]), target])
 
     def _prior_mean(self, X: FloatArray) -> FloatArray | None:
         return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)

@@ -98,11 +98,12 @@ class Ahead(Late):
         places = self._waiting.search(np.arange(first, first + h))
         if places.min() < 0 or not (conditions is None or np.isnan(conditions[:, TIME + 1 :]).all()):
             return 0, None
-        times = np.full(n, np.nan) if conditions is None else conditions[:, TIME]
+        seen = conditions is not None and self._within._sees_time
+        times = conditions[:, TIME] if conditions is not None and seen else np.full(n, np.nan)
         rows = np.zeros((h + n, self._waiting.rows.shape[1]))
         rows[:h], rows[h:, :d], rows[h:, -1] = self._waiting.rows[places], X, times
         predicted = slice(-1 - self._parts * Y.shape[1], -1)
-        prediction = self._within._take_turns(rows[:, : predicted.start], Y, times)
+        prediction = self._take_turns_within(rows[:, : predicted.start], Y, times)
         if prediction is None:
             return 0, None
         n = len(prediction.mean)
@@ -114,6 +115,23 @@ class Ahead(Late):
         self._numbers.state.last_x[:] = X[n - 1]
         self._note_last(Y[:n])
         return n, self._unpacked(rows[:n]) if report else None
+
+    def _take_turns_within(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
+        """Let the model within take the first rows that may go together, as its ``_take_turns`` has it."""
+        within, d, new = self._within, self._d or 0, slice(len(rows) - len(Y), None)
+        X, issued = rows[new, :d], slice(d, d + self._within._issued_width(Y.shape[1]))
+        before = within._memory_before(np.concatenate([X, X[-1:]]))
+        if before is None:
+            return within._take_turns(rows, Y, times)
+        kept, present = rows[:, issued].copy(), memory_of(within)
+        try:
+            prediction = within._in_turn(rows[: len(Y), :d], Y, X, kept)
+        except BaseException:
+            put_memory(within, present)
+            raise
+        rows[new, issued], rows[new, issued.stop :] = kept[new], before[:-1]
+        put_memory(within, before[-1])
+        return prediction
 
     def _each_by_the_next(
         self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool
