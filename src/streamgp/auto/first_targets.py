@@ -6,7 +6,7 @@ import numpy as np
 
 from streamgp.auto.staged import Rows
 from streamgp.settings import FloatArray
-from streamgp.wrappers.standardize import center_and_spread
+from streamgp.wrappers.units import center_and_spread
 
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
 FAR_OUT, FEW = 10.0, 0.02

@@ -18,7 +18,7 @@ from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray
 from streamgp.tuning.series import NOISE, Structure, choose, series_kernel
-from streamgp.wrappers.standardize import center_and_spread
+from streamgp.wrappers.units import center_and_spread
 
 ALONE, WITH_INPUTS = "Gaussian process", "least squares"  # what they are called, with the label of their view
 LABEL = "over time"

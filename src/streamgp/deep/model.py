@@ -25,7 +25,7 @@ from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, emb
 from streamgp.deep.windows import Recording, Task, checked, task_of
 from streamgp.evaluate.metrics import rmse
 from streamgp.settings import Configured, FloatArray, option, whole
-from streamgp.wrappers.standardize import Scaling, units_of
+from streamgp.wrappers.units import Scaling, units_of
 
 PRECISIONS = ("single", "double")
 

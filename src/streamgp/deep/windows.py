@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.settings import FloatArray, option, whole
-from streamgp.wrappers.standardize import Scaling, standard
+from streamgp.wrappers.units import Scaling, standard
 
 MODES = ("regression", "autoregression", "simulation")
 

@@ -14,7 +14,7 @@ from streamgp.encoded.encoder import WindowEncoder
 from streamgp.settings import FloatArray
 from streamgp.wrappers.mapped import Affine, Mapped, MappedTrajectories
 from streamgp.wrappers.outputs import EachOutput
-from streamgp.wrappers.standardize import SHARED_UNITS, Scaling
+from streamgp.wrappers.units import SHARED_UNITS, Scaling
 
 MOST = 1e6  # standard units: further away an encoder, whose units are saturated, can tell nothing more
 

@@ -24,7 +24,8 @@ from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, whole
 from streamgp.tuning.time import Series, fit_time
-from streamgp.wrappers.standardize import Standardize, standard, units_of
+from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.units import standard, units_of
 from streamgp.wrappers.wrapper import Wrapper
 
 Model = TypeVar("Model", bound=StreamModel)

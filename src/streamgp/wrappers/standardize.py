@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,28 +23,14 @@ from streamgp.process.predictive import TimePrediction
 from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
+from streamgp.wrappers.units import SHARED_UNITS, Scaling, center_and_spread, units_of
 from streamgp.wrappers.wrapper import StackableWrapper, joined
-
-SHARED_UNITS = (
-    "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use "
-    'a model with outputs="separate"'
-)
-
 
 TINY, FAR = 1e-150, 1e150  # no scale is less, or more: its square is still a number
 NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
 # The numbers of a calibration, and room for its bounds; those of none.
 Calibration = tuple[np.ndarray, FloatArray, FloatArray]
 NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 1, 1))
-
-
-class Scaling(NamedTuple):
-    """What is subtracted from inputs and targets, and what the difference is divided by."""
-
-    input_shift: FloatArray
-    input_scale: FloatArray
-    target_shift: FloatArray
-    target_scale: FloatArray
 
 
 class Standardize(StackableWrapper, Mapped):
@@ -549,21 +535,6 @@ class Standardize(StackableWrapper, Mapped):
         return points
 
 
-def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
-    """The units of warm-ups with these rows, (..., n, d), and targets, (..., n, p); 1 where there is no spread."""
-    found = []
-    for values in (rows, targets):
-        shift, scale = center_and_spread(np.moveaxis(values, -2, -1))
-        found += [shift, np.where(scale > 0.0, scale, 1.0)]
-    return Scaling(*found)
-
-
-def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
-    result = np.empty_like(values)
-    scaling.to_standard(*ALONE, values, shift[None], scale[None], result)
-    return result
-
-
 def _some(values: FloatArray | None, at: np.ndarray) -> FloatArray | None:
     return None if values is None else values[at]
 
@@ -577,22 +548,3 @@ def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """first[0] and the counts[0] - 1 numbers after it, then the same from first[1] on, ..."""
     before = np.cumsum(counts) - counts
     return np.repeat(first - before, counts) + np.arange(counts.sum())
-
-
-def center_and_spread(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation along the last axis of what is not missing; 0: a spread that is within rounding."""
-    values = np.ascontiguousarray(values)  # so that sums do not depend on what else is summed
-    known = ~np.isnan(values)
-    count, clean = known.sum(axis=-1), np.where(known, values, 0.0)
-    if values.shape[-1] == 0:
-        return np.zeros(count.shape), np.zeros(count.shape)
-    largest = np.abs(clean).max(axis=-1)
-    largest = np.where(largest > 0.0, largest, 1.0)
-    relative = clean / largest[..., None]  # so that squares neither overflow nor vanish
-    mean = relative.sum(axis=-1) / np.maximum(count, 1)
-    around = np.where(known, relative - mean[..., None], 0.0)
-    spread = largest * np.sqrt((around * around).sum(axis=-1) / np.maximum(count - 1, 1))
-    first = np.take_along_axis(clean, known.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-    range_ = np.where(known, relative, -np.inf).max(axis=-1) - np.where(known, relative, np.inf).min(axis=-1)
-    alike = range_ <= count * np.finfo(np.float64).eps
-    return np.where(alike, first, largest * mean), np.where(alike, 0.0, spread)
