@@ -15,7 +15,8 @@ from streamgp.job.expressions import value_of
 from streamgp.job.named import model_names
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost, handlers, hosted, service
-from streamgp.serve.learner import Learner, Op, check_settings
+from streamgp.serve.described import check_settings
+from streamgp.serve.learner import Learner, Op
 from streamgp.serve.messages import RefusedError, StreamSettings
 from tests.serve.running import JSON, QUICK, created, in_process, rows, settled
 

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from streamgp.serve.learner import Learner, Op, check_settings, settings_of
+from streamgp.serve.described import check_settings, settings_of
+from streamgp.serve.learner import Learner, Op
 from streamgp.serve.messages import SETTINGS, RefusedError
 from streamgp.serve.view import View, seen_by
 

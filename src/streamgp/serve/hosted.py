@@ -25,11 +25,12 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import events, forecasts
 from streamgp.serve.asked import Asked, Awaited, Call, Done
+from streamgp.serve.described import reservoirs
 from streamgp.serve.events import Hub
 from streamgp.serve.forecasts import Asked as AskedForecast
 from streamgp.serve.forecasts import Forecasting, Series
 from streamgp.serve.journal import TABLES, Journal, Kept, stopping
-from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows, reservoirs
+from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows
 from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, encode
 from streamgp.serve.view import RECENT, View, seen_by
 from streamgp.serve.workplace import Workplace

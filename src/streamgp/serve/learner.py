@@ -19,19 +19,15 @@ from streamgp.auto.staged import Chosen
 from streamgp.contract import snapshot
 from streamgp.contract.atomic import discarded_on_error
 from streamgp.contract.waiting import Tickets
-from streamgp.job.building import default_lags
-from streamgp.job.expressions import value_of
 from streamgp.job.few import FewRow
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.reading import Happened
-from streamgp.job.request import AUTO, MOST_PENDING, Request, told_of_columns
+from streamgp.job.request import told_of_columns
 from streamgp.job.verdict import leaders
-from streamgp.process.memory import Reservoir
 from streamgp.serve import cost
+from streamgp.serve.described import new_pipeline, pending_of, refuse_waiting, run_settings, settings_of
 from streamgp.serve.forecasts import KEPT
 from streamgp.serve.messages import (
-    LONGEST_SETTING,
-    ColumnSchema,
     PredictAnswer,
     PredictedRow,
     RefusedError,
@@ -44,20 +40,18 @@ from streamgp.serve.messages import (
     TicketRow,
 )
 from streamgp.serve.rows import as_chunk
-from streamgp.settings import FloatArray, nearest, whole
+from streamgp.settings import FloatArray, nearest
 from streamgp.tables.columns import Schema, listed
 from streamgp.tables.dates import seconds
 from streamgp.tables.declared import misspelled
 from streamgp.tables.encoding import EncodedRows
 from streamgp.tables.formats import LOOK
-from streamgp.tables.recognizing import recognize, refuse_uses
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 
 MOST_FEW = 32  # rows of a turn that are few
 SETTLED = 50  # rows after which it is fixed what the columns are
-PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
-MOST_WARMUP = 10_000  # rows: a stream shares memory and time with others; see cost.py
 RUN = "run"  # in a snapshot
 NOTHING = np.empty((0, 5))
 
@@ -450,102 +444,6 @@ class Learner:
         cost.refuse_waiting(pipeline, pending_of(settings))
         learner.pipeline, learner.young = pipeline, None
         return learner
-
-
-def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
-    """What a stream starts with, unless it is too large."""
-    request = Request(settings.model, run_settings(settings), settings.horizon)
-    lags = default_lags(schema, settings.model, settings.horizon) if settings.lags is None else settings.lags
-    cost.refuse(request, max(len(schema.input_names) + lags, 1), pending_of(settings))
-    pipeline = Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
-    cost.refuse_waiting(pipeline, pending_of(settings))
-    return pipeline
-
-
-def run_settings(settings: StreamSettings) -> dict[str, Any]:
-    """The settings as a run takes them."""
-    own = {name: value for name, value in settings.settings.items() if name != "pending"}
-    schema = {} if settings.schema is None else {"schema": msgspec.to_builtins(settings.schema)}
-    return own | schema | {"level": settings.level}
-
-
-def settings_of(pipeline: Pipeline) -> StreamSettings:
-    """The settings of a run."""
-    given = pipeline.request.settings
-    own = {name: _shown(value) for name, value in given.items() if name not in ("level", "schema")}
-    return StreamSettings(
-        pipeline.schema.target,
-        list(pipeline.schema.inputs),
-        pipeline.lags,
-        pipeline.horizon,
-        pipeline.request.model,
-        own,
-        pipeline.level,
-        msgspec.convert(given.get("schema"), dict[str, str | ColumnSchema] | None),
-    )
-
-
-def _shown(value: Any) -> float | str | None:
-    """A setting as messages can have it; what cannot be is told in words."""
-    return value if value is None or isinstance(value, bool | int | float) else str(value)[:LONGEST_SETTING]
-
-
-def pending_of(settings: StreamSettings) -> int:
-    """How many rows can wait for their targets."""
-    return whole("pending", value_of(settings.settings.get("pending", PENDING)), at_most=MOST_PENDING)
-
-
-def check_settings(settings: StreamSettings) -> None:
-    """Refuse settings that no stream can have, before its first row."""
-    given = settings.settings.get("level", settings.level)
-    try:
-        if str(given) != str(settings.level):
-            raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
-        if settings.inputs is not None and settings.target in settings.inputs:
-            raise ValueError(
-                f"{settings.target!r} is the target and cannot be an input; for its past values use `lags`"
-            )
-        if "schema" in settings.settings:
-            raise ValueError("schema is a field of its own, beside settings")
-        declared = told_of_columns(run_settings(settings))["declared"] or {}
-        refuse_uses(declared, settings.target, settings.inputs, "")
-        if "warmup" in settings.settings:
-            whole("warmup", value_of(settings.settings["warmup"]), at_most=MOST_WARMUP)
-        # How many inputs there are may turn out later, and new_pipeline looks again.
-        inputs = len(settings.inputs or ()) + (settings.lags or 0)
-        cost.refuse(
-            Request(settings.model, run_settings(settings), settings.horizon), max(inputs, 1), pending_of(settings)
-        )
-    except RefusedError:
-        raise
-    except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
-        raise RefusedError(422, "bad_settings", str(error), "GET /openapi.json describes the settings") from None
-
-
-def reservoirs(settings: StreamSettings) -> list[Reservoir]:
-    """The reservoirs of a stream's model that take long to build; none where the settings do not describe one."""
-    if settings.model == AUTO:
-        return []
-    try:
-        request = Request(settings.model, run_settings(settings), settings.horizon)
-        return cost.reservoirs(request.build(1))
-    except Exception:  # of whatever kind, as above; the stream says it when it is loaded
-        return []
-
-
-def refuse_waiting(pipeline: Pipeline) -> None:
-    """Refuse tickets for a stream whose model cannot wait for targets."""
-    if pipeline.horizon:
-        raise RefusedError(
-            409,
-            "has_horizon",
-            f"the stream predicts {pipeline.horizon} rows ahead and gets its targets from later rows",
-            "post rows: each is answered with the prediction ahead",
-        )
-    try:
-        Request(pipeline.request.model, pipeline.request.settings, late=True)
-    except ValueError as error:
-        raise RefusedError(409, "cannot_wait", str(error), "post rows, with null where the target is missing") from None
 
 
 def _no_column(number: int, name: str, meant: str) -> RefusedError:

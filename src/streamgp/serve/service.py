@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Protocol
 
 from streamgp.serve import cost
+from streamgp.serve.described import check_settings
 from streamgp.serve.hosted import Hosted, unknown
 from streamgp.serve.journal import Journal, Kept
-from streamgp.serve.learner import Learner, check_settings
+from streamgp.serve.learner import Learner
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
 from streamgp.serve.sharing import Share, owned
 from streamgp.serve.webhook import Webhook
