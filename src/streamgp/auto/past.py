@@ -121,7 +121,7 @@ class Past(Lagged):
         n, own = len(X), X.shape[1] - TICK
         times, values = self._times, self._values
         if Y is None or n == 1:  # each would come next
-            if X[:, -1].any():
+            if np.count_nonzero(X[:, -1]):
                 lags = np.concatenate([_newest_first(self._bridged_past(x)) for x in X])
             else:
                 lags = _newest_first(self._past)
@@ -373,7 +373,7 @@ class _Futures(freerun.Trajectories):
 
 def _newest_first(past: FloatArray) -> FloatArray:
     """The lags of one row, (1, lags)."""
-    return lag_columns(past, len(past), 1) if np.isnan(past[0]).any() else past[::-1].reshape(1, -1)
+    return lag_columns(past, len(past), 1) if np.count_nonzero(np.isnan(past[0])) else past[::-1].reshape(1, -1)
 
 
 def _value_at(

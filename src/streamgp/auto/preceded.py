@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from streamgp.contract import freerun
@@ -57,7 +59,7 @@ class Preceded(Mapped):
         return seen._replace(columns=np.append(seen.columns[: self._sees], -1 - np.arange(self._columns)))
 
     def _remembered(self, X: FloatArray) -> FloatArray:
-        return (X[0] if np.isnan(self._x[0]) else self._x)[: self._columns]
+        return (X[0] if math.isnan(self._x.item(0)) else self._x)[: self._columns]
 
     def _remembered_of(self, X: FloatArray) -> FloatArray:
         return np.vstack([self._remembered(X), X[:-1, : self._columns]])

@@ -48,6 +48,7 @@ class Provided(Saved):
     _feeds_itself: bool = False  # past targets are inputs without being handed over
     _looks_ahead: bool = False  # a row is learned by the target of a later one
     _one_step: bool = False  # a row is learned in one compiled call, which nothing interrupts
+    _in_one_call: bool = False  # the same, and one call calibrates its prediction, too
     _bounded: bool = False  # predictions have more than a mean and variances
     _sleeps: bool = False  # has no say in the row that comes next
     _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict

@@ -176,7 +176,8 @@ class InputValue(Naive):
         return self._next(X)
 
     def _next(self, X: FloatArray) -> FloatArray:
-        return np.repeat(X[:, self._column : self._column + 1], len(self._y), axis=1)
+        column: FloatArray = X[:, self._column : self._column + 1]
+        return column if len(self._y) == 1 else np.repeat(column, len(self._y), axis=1)
 
     def _present(self, X: FloatArray) -> FloatArray:
         present: FloatArray = self._next(X[:1])[0]

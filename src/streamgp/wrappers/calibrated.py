@@ -21,7 +21,6 @@ from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
-from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import StackableWrapper, joined
 
@@ -255,7 +254,7 @@ class Calibrated(StackableWrapper):
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         within: Any = self._models[0]
-        if isinstance(within, Standardize | DriftAware) and within._in_one_call:
+        if within._in_one_call:
             raw = within._row_at_once(X, Y, (self._numbers.records, self._numbers.buffers, self._bounds))
             self._one.out[0], self._one.out[1:] = raw.mean, self._bounds[2:4]
             return self._one

@@ -257,7 +257,7 @@ class DriftAware(Quick, Wrapper):
         return self._watched(within._row(X, Y), Y)
 
     @property
-    def _in_one_call(self) -> bool:
+    def _in_one_call(self) -> bool:  # type: ignore[override]
         """Whether one compiled call takes a row of the model within, and calibrates its prediction."""
         within = self._models[0]
         return type(within) is Standardize and within._in_one_call
