@@ -9,6 +9,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.contract.model import StreamModel
+from streamgp.job.yardsticks import Practiced, PreviousValue, WholeLags
 from streamgp.recipes.naive import InputValue, RunningMean
 
 MEMBERS = (
@@ -125,6 +126,13 @@ MODELS = {
     "in standard units": lambda: sg.Standardize(sg.ISSGPR(features=10), warmup=20),
     "calibrated": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)),
     "calibrated as it is": lambda: sg.Calibrated(sg.KRLST(capacity=8)),
+    "lagged": lambda: sg.Lagged(sg.KRLST(capacity=8), lags=3),
+    "calibrated with lags": lambda: sg.Calibrated(sg.Lagged(sg.Standardize(sg.KRLST(capacity=8), warmup=20), lags=2)),
+    "the previous value": PreviousValue,
+    "a season ago": lambda: sg.SeasonalValue(3, ahead=7),
+    "the mean": RunningMean,
+    "a column": lambda: InputValue(1),
+    "least squares": lambda: WholeLags(Practiced(sg.Standardize(sg.OnlineGP(sg.Linear(), form="cholesky"))), lags=9),
     "a reservoir": lambda: sg.OESGP(units=5, capacity=8),
     "over time": lambda: sg.KRLST(capacity=8, half_life=20.0),
 }
@@ -136,6 +144,7 @@ MODELS = {
 def test_rows_ahead_of_time_are_the_same_in_blocks_and_each_alone(name, horizon, outputs):
     X, Y = rows(300)
     Y, at = np.hstack([Y, Y * X[:, :1]])[:, :outputs], 3.0 * np.arange(300.0)
+    Y[:4] = np.nan
     whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
     single._together = lambda *_: (0, None)
     for model in (whole, single):

@@ -207,10 +207,15 @@ class Provided(Saved):
         """What is remembered of the last rows, and not learned, as arrays that can be written to."""
         return [array for child in self._children().values() for array in child._memory_arrays()]
 
-    def _memory_before(self, X: FloatArray) -> FloatArray | None:
-        """What is remembered before each of rows that follow each other, (n, numbers), if that follows from them.
+    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
+        """What is remembered before each of rows that are issued in turn with late targets, (n, numbers).
 
-        None: it does not, or rows cannot go in turn.
+        None: these rows cannot go in turn.
+
+        Args:
+            X: (n, d) the rows.
+            Y: (n, p) targets that come before each of them.
+            issued: (h, issued width) what h rows keep that wait.
         """
         return None
 

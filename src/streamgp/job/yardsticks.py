@@ -96,6 +96,9 @@ class Practiced(Quick, Mapped):
     def _quick(self) -> bool:
         return self.rows_seen >= LINE_FROM and self._within._quick()
 
+    def _may_take_turns(self) -> bool:
+        return self.rows_seen >= LINE_FROM and self._within._may_take_turns()
+
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         within: Any = self._within
         self._one = within._row(X, Y)

@@ -134,7 +134,7 @@ class OnlineGP(Readable):
         self._learn_rows(rows, Y if prior is None else Y - prior, None, out)
         return self._above(self._prior_mean(X), self._prediction(out[:, 1::2]))
 
-    def _memory_before(self, X: FloatArray) -> FloatArray | None:
+    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
         if not self._may_take_turns():
             return None
         target = np.repeat(self._state.last_target[None], len(X), axis=0)

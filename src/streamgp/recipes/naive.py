@@ -70,6 +70,17 @@ class Naive(Quick):
     def _present(self, X: FloatArray) -> FloatArray:
         """The prediction of one row that would come next, (p,)."""
 
+    def _may_take_turns(self) -> bool:
+        return True
+
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        before = self._taken(learned, Y)  # what is predicted after a row is that before the next one
+        return _certain(np.vstack([before[1:], np.broadcast_to(self._present(X), (1, Y.shape[1]))]))
+
+    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
+        unknown = np.full((len(X) - 1, len(self._y)), np.nan)
+        return np.hstack([np.vstack([self._x, X[:-1]]), np.vstack([self._y, unknown])])
+
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
 
@@ -228,10 +239,6 @@ class RunningMean(Naive):
 
     def _present(self, X: FloatArray) -> FloatArray:
         return np.where(self._count > 0, self._mean, np.nan)
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        before = self._taken(learned, Y)
-        return _certain(np.vstack([before[1:], self._present(X)]))
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""

@@ -120,7 +120,8 @@ class Ahead(Late):
         """Let the model within take the first rows that may go together, as its ``_take_turns`` has it."""
         within, d, new = self._within, self._d or 0, slice(len(rows) - len(Y), None)
         X, issued = rows[new, :d], slice(d, d + self._within._issued_width(Y.shape[1]))
-        before = within._memory_before(np.concatenate([X, X[-1:]]))
+        following, targets = (np.concatenate([values, values[-1:]]) for values in (X, Y))
+        before = within._memory_in_turn(following, targets, rows[: new.start, issued])
         if before is None:
             return within._take_turns(rows, Y, times)
         kept, present = rows[:, issued].copy(), memory_of(within)

@@ -383,8 +383,8 @@ class Calibrated(StackableWrapper):
         lower, upper, variance, noise = out[:4, :, None]
         return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, out[4:, :, None])
 
-    def _memory_before(self, X: FloatArray) -> FloatArray | None:
-        return self._within._memory_before(X) if self._may_take_turns() else None
+    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
+        return self._within._memory_in_turn(X, Y, issued[:, self._kept :]) if self._may_take_turns() else None
 
     def _take_late(self, j: int, y: FloatArray, kept: FloatArray, raw: FloatArray) -> FloatArray:
         """Learn from late targets of an output, in turn with rows that are issued; their bounds, and so on."""

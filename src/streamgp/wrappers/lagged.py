@@ -159,6 +159,33 @@ class Lagged(Quick, Mapped):
         if not np.isnan(Y).all():
             self._note_target(Y[0])
 
+    def _may_take_turns(self) -> bool:
+        return self._known() and self._within._may_take_turns()
+
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        if not self._may_take_turns():
+            return super()._in_turn(learned, Y, X, issued)
+        n, width, (past, lags) = len(X), self._past.size, self._lags_in_turn(Y)
+        issued[len(issued) - n :, :width] = lags
+        given = np.hstack([learned, issued[:n, :width]]), Y, np.hstack([X, lags])
+        prediction = self._within._in_turn(*given, issued[:, width:])
+        self._rows += n
+        self._past[:] = past[n:]
+        return prediction
+
+    def _lags_in_turn(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Past targets and those of rows that come now, and the lags of rows that are issued after each of these."""
+        past = bridged(np.concatenate([self._past, Y]))
+        return past, lag_columns(past[1:], self._lags, len(Y))
+
+    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
+        width = self._past.size
+        if not self._may_take_turns() or np.isnan(issued[:, :width]).any():  # a row without lags is not learned
+            return None
+        seen = np.hstack([X, self._lags_in_turn(Y)[1]])
+        within = self._within._memory_in_turn(seen, Y, issued[:, width:])
+        return None if within is None else np.hstack([np.concatenate([self._x[None], X[:-1]]), within])
+
     def _note_target(self, y: FloatArray) -> None:
         self._append(y)
         super()._note_target(y)

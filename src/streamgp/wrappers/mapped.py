@@ -137,6 +137,15 @@ class Mapped(Wrapper):
         if self._notes_late:
             self._note(X, Y)
 
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        if not self._may_take_turns():
+            return super()._in_turn(learned, Y, X, issued)
+        given = self._inputs(learned), self._targets(learned, Y), self._inputs(X)
+        return self._back(X, self._within._in_turn(*given, issued))
+
+    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
+        return self._within._memory_in_turn(self._inputs(X), Y, issued) if self._may_take_turns() else None
+
     def _remember(self, X: FloatArray) -> None:
         self._within._remember(self._inputs(X))
 

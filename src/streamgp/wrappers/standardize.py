@@ -290,15 +290,6 @@ class Standardize(StackableWrapper, Mapped):
     def _may_take_turns(self) -> bool:
         return self._settled and self._within._may_take_turns()
 
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        if not self._may_take_turns():
-            return super()._in_turn(learned, Y, X, issued)
-        given = self._inputs(learned), self._targets(learned, Y), self._inputs(X)
-        return self._back(X, self._within._in_turn(*given, issued))
-
-    def _memory_before(self, X: FloatArray) -> FloatArray | None:
-        return self._within._memory_before(self._inputs(X)) if self._may_take_turns() else None
-
     def _counts(self, X: FloatArray) -> np.ndarray:
         """How many rows each model has."""
         return np.array([len(X)]) if self._lanes is ALONE else np.diff(self._lanes.starts)
