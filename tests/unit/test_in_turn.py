@@ -128,6 +128,8 @@ MODELS = {
     "calibrated as it is": lambda: sg.Calibrated(sg.KRLST(capacity=8)),
     "lagged": lambda: sg.Lagged(sg.KRLST(capacity=8), lags=3),
     "calibrated with lags": lambda: sg.Calibrated(sg.Lagged(sg.Standardize(sg.KRLST(capacity=8), warmup=20), lags=2)),
+    "lags in standard units": lambda: sg.Standardize(sg.Lagged(sg.KRLST(capacity=8), lags=2), warmup=20),
+    "lags of lags": lambda: sg.Lagged(sg.Lagged(sg.KRLST(capacity=8), lags=2), lags=3),
     "the previous value": PreviousValue,
     "a season ago": lambda: sg.SeasonalValue(3, ahead=7),
     "the mean": RunningMean,
@@ -186,3 +188,15 @@ def test_one_row_ahead_rows_are_learned_as_ever_by_the_targets_after(model):
         lagged._begin(X[:1], Y[:1], True, True, many=True)
         lagged._note_target(Y[0])
     np.testing.assert_allclose(p.mean[1:], lagged.track(X[:-1], Y[1:, 0]).mean, rtol=1e-10, atol=1e-12)
+
+
+def test_a_target_that_no_row_waits_for_is_a_lag_in_standard_units():
+    X, Y = rows(80)
+    y = 1e4 + 50.0 * np.nan_to_num(Y[:, 0])
+    model = sg.Ahead(sg.Standardize(sg.Lagged(sg.KRLST(capacity=8), lags=2), warmup=20), horizon=3)
+    model.learn_many(X, y)
+    model.reset_memory()
+    model.learn_many(X[:2], y[:2])
+    units = model.inner.scaling
+    expected = (y[:2] - units.target_shift) / units.target_scale
+    np.testing.assert_allclose(model.inner.inner._past[:, 0], expected, rtol=1e-12)

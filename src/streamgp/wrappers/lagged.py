@@ -153,11 +153,14 @@ class Lagged(Quick, Mapped):
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         lags, rest = issued[:, : self._past.size], issued[:, self._past.size :]
-        if not np.isnan(lags).any():
+        learned, known = not np.isnan(lags).any(), not np.isnan(Y).all()
+        if learned:
             self._within._resolve(np.concatenate([X, lags], axis=1), Y, rest, conditions)
+        elif known:
+            self._within._note_target(Y[0])
+        if known:
+            self._append(Y[0])
         self._rows += len(X)
-        if not np.isnan(Y).all():
-            self._note_target(Y[0])
 
     def _may_take_turns(self) -> bool:
         return self._known() and self._within._may_take_turns()

@@ -144,7 +144,9 @@ class Mapped(Wrapper):
         return self._back(X, self._within._in_turn(*given, issued))
 
     def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
-        return self._within._memory_in_turn(self._inputs(X), Y, issued) if self._may_take_turns() else None
+        if not self._may_take_turns():
+            return None
+        return self._within._memory_in_turn(self._inputs(X), self._targets(X, Y), issued)
 
     def _remember(self, X: FloatArray) -> None:
         self._within._remember(self._inputs(X))

@@ -489,6 +489,9 @@ class Standardize(StackableWrapper, Mapped):
         x, y = self._within._last_row()
         return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
 
+    def _note_target(self, y: FloatArray) -> None:
+        self._within._note_target(self._standard(y[None], "target_shift", "target_scale")[0])
+
     def _recall(self, y: FloatArray) -> None:
         self._within._recall(self._standard(y[None], "target_shift", "target_scale")[0])
 
