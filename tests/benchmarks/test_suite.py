@@ -140,9 +140,14 @@ def test_the_other_parts_run():
 
 
 def test_no_memory_grows_with_the_rows():
-    for name, cell in rows_seen.measure(list(contestants.MODELS), blocks=3, block=100).items():
-        assert cell["bytes grown"] == 0, name
-        assert len(cell["microseconds"]) == 3
+    def grown(names):
+        cells = rows_seen.measure(names, blocks=3, block=100)
+        assert all(len(cell["microseconds"]) == 3 for cell in cells.values())
+        return [name for name, cell in cells.items() if cell["bytes grown"]]
+
+    # What other threads of this process allocate meanwhile counts, too; it does not come again, what rows leave does.
+    first = grown(list(contestants.MODELS))
+    assert not first or not grown(first)
     assert rows_seen.calls_grow("SOGP absorbing", 200)["bytes grown"] == 0
 
 
