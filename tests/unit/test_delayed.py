@@ -382,7 +382,7 @@ def test_a_snapshot_with_impossible_tickets_is_refused():
     for name, value, message in [
         ("tickets", np.array([5, -1]), "tickets must be different whole numbers below 1"),
         ("tickets", np.array([0, 0]), "tickets must be different whole numbers"),
-        ("tickets", np.array([-1, -1]), "the snapshot's last row 0 must wait"),
+        ("tickets", np.array([-1, -1]), "says that row 0, its last one, waits, but has no such row"),
         ("counters.expired", np.array([7]), "the snapshot cannot have 1 rows, of which 7 expired"),
         ("waiting", tensors["state.waiting"] * np.nan, "waiting rows must be finite"),
     ]:

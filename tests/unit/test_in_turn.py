@@ -140,6 +140,9 @@ MODELS = {
 }
 
 
+ALONE = {"weights in the mean", "a reservoir", "over time"}
+
+
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("horizon", [2, 7])
 @pytest.mark.parametrize("name", MODELS)
@@ -148,10 +151,13 @@ def test_rows_ahead_of_time_are_the_same_in_blocks_and_each_alone(name, horizon,
     Y, at = np.hstack([Y, Y * X[:, :1]])[:, :outputs], 3.0 * np.arange(300.0)
     Y[:4] = np.nan
     whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
-    single._together = lambda *_: (0, None)
+    single._together, went_alone, take_alone = (lambda *_: (0, None)), [], whole._alone
+    whole._alone = lambda *given: went_alone.append(1) or take_alone(*given)
     for model in (whole, single):
-        model.learn_many(X[:50], Y[:50], time=at[:50])
-    p, alone = (model.track(X[50:], Y[50:], time=at[50:]) for model in (whole, single))
+        model.learn_many(X[:120], Y[:120], time=at[:120])
+    went_alone.clear()
+    p, alone = (model.track(X[120:], Y[120:], time=at[120:]) for model in (whole, single))
+    assert bool(went_alone) == (name in ALONE or (outputs > 1 and name.startswith("calibrated")))
     for said, expected in zip(_numbers(p), _numbers(alone), strict=True):
         np.testing.assert_allclose(said, expected, rtol=1e-9, atol=1e-9)
     for (part, array), expected in zip(whole._all_arrays().items(), single._all_arrays().values(), strict=True):

@@ -169,7 +169,7 @@ def test_garbage_in_any_array_is_refused_or_runs(example):
     header, tensors = opened(data)
     assert try_to_run(data)
     rng = np.random.default_rng(len(example))
-    filled = sorted(name for name, array in tensors.items() if array.size)  # as read, their order is that of no file
+    filled = sorted(name for name, array in tensors.items() if array.size)  # they are read in any order
     for name in rng.permutation(filled)[:MOST_ARRAYS]:
         array = tensors[name]
         garbage = FLOATS if array.dtype == np.float64 else WHOLES

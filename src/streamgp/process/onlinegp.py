@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -112,12 +112,8 @@ class OnlineGP(Readable):
     def _learn_rows(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, out: FloatArray) -> None:
         """Take rows; their predictions go where there is room for them."""
         given = self._no_conditions if conditions is None else conditions
-        records, buffers, lanes, run = self._numbers.records, self._numbers.buffers, self._lanes, self._run
-        rows = self._with_features(X)
-        status, lane, at = run(records, buffers, *lanes, rows, Y, given, out, 0, 0, True)
-        while status == MOVE_IS_DUE:
-            sngd.finish_interval(records, buffers, lanes.models[lane])
-            status, lane, at = run(records, buffers, *lanes, rows, Y, given, out, lane, at + 1, True)
+        numbers = self._numbers.records, self._numbers.buffers, *self._lanes
+        status, at = passed(self._run, (*numbers, self._with_features(X), Y, given, out))
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 
@@ -361,3 +357,18 @@ class OnlineGP(Readable):
         stream.forget(self._numbers.records, self._numbers.buffers, factor)
 
     forget.__doc__ = MemoryModel.forget.__doc__
+
+
+def passed(run: Any, given: tuple[np.ndarray, ...]) -> tuple[int, int]:
+    """Let a loop (stream.py) learn all rows, hyperparameters moving where that is due; a status, and the row at fault.
+
+    Args:
+        run: the loop.
+        given: its arrays.
+    """
+    records, buffers, models = given[:3]
+    status, lane, at = run(*given, 0, 0, True)
+    while status == MOVE_IS_DUE:
+        sngd.finish_interval(records, buffers, models[lane])
+        status, lane, at = run(*given, lane, at + 1, True)
+    return status, at

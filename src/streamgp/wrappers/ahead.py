@@ -98,8 +98,7 @@ class Ahead(Late):
         places = self._waiting.search(np.arange(first, first + h))
         if places.min() < 0 or not (conditions is None or np.isnan(conditions[:, TIME + 1 :]).all()):
             return 0, None
-        seen = conditions is not None and self._within._sees_time
-        times = conditions[:, TIME] if conditions is not None and seen else np.full(n, np.nan)
+        times = self._times(conditions, n)
         rows = np.zeros((h + n, self._waiting.rows.shape[1]))
         rows[:h], rows[h:, :d], rows[h:, -1] = self._waiting.rows[places], X, times
         predicted = slice(-1 - self._parts * Y.shape[1], -1)
@@ -116,10 +115,15 @@ class Ahead(Late):
         self._note_last(Y[:n])
         return n, self._unpacked(rows[:n]) if report else None
 
+    def _times(self, conditions: FloatArray | None, n: int) -> FloatArray:
+        """The times of n rows, where the model within sees times; else NaN."""
+        return np.full(n, np.nan) if conditions is None or not self._within._sees_time else conditions[:, TIME]
+
     def _take_turns_within(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
         """Let the model within take the first rows that may go together, as its ``_take_turns`` has it."""
         within, d, new = self._within, self._d or 0, slice(len(rows) - len(Y), None)
         X, issued = rows[new, :d], slice(d, d + self._within._issued_width(Y.shape[1]))
+        # What is remembered before one row more is what is remembered in the end.
         following, targets = (np.concatenate([values, values[-1:]]) for values in (X, Y))
         before = within._memory_in_turn(following, targets, rows[: new.start, issued])
         if before is None:
@@ -143,7 +147,7 @@ class Ahead(Late):
             return 0, None
         row, present = self._waiting[newest], memory_of(within)
         x, _, past = parts_of(within, row)
-        times = np.full(len(X), np.nan) if conditions is None or not within._sees_time else conditions[:, TIME]
+        times = self._times(conditions, len(X))
         own = np.append(row[-1], times[:-1])  # a row has its own time, not that of its target
         if not np.isnan(own).all():
             conditions = np.full((len(X), NOISE + 1), np.nan) if conditions is None else conditions.copy()

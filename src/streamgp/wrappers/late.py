@@ -72,7 +72,7 @@ class Late(Wrapper):
         if not (0 <= expired <= rows and -1 <= newest < rows):
             raise SnapshotError(f"the snapshot cannot have {rows} rows, of which {expired} expired, the last {newest}")
         if newest >= 0 and newest not in self._waiting:
-            raise SnapshotError(f"the snapshot's last row {newest} must wait; {self._waiting.tickets} do")
+            raise SnapshotError(f"the snapshot says that row {newest}, its last one, waits, but has no such row")
         require("waiting rows", self._waiting.rows[:, : self._d])
         require("last_x", self._numbers.state.last_x)
         super()._check_restored()

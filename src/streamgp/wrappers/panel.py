@@ -18,7 +18,7 @@ from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.process.adapt import sngd
-from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.onlinegp import OnlineGP, passed
 from streamgp.settings import FloatArray
 from streamgp.wrappers import scaling, seats
 from streamgp.wrappers.columns import Columns
@@ -298,7 +298,7 @@ class Panels:
         target_shift, target_scale = self._target_units[:, panel.members]
         scaling.to_standard(*lanes, X, shift, scale, X)
         scaling.to_standard(*of_targets, Y, target_shift, target_scale, Y)
-        status, at = _pass(panel.run, (panel.records, panel.buffers, *lanes, X, Y, Y[:0], out), True)
+        status, at = passed(panel.run, (panel.records, panel.buffers, *lanes, X, Y, Y[:0], out))
         if status:
             inputs.refuse(status, at % n, many=True)
         mean, variance, noise = out[..., None]
@@ -341,15 +341,6 @@ class Panels:
             status, k, lane, at = seats.take(*given, k, lane, at + 1, True)
         if status:
             inputs.refuse(status, at, many=False)
-
-
-def _pass(run: Any, given: tuple[np.ndarray, ...], advance: bool) -> tuple[int, int]:
-    """Run a loop to its end, hyperparameters moving where that is due; a status, and the row at which it arose."""
-    status, lane, at = run(*given, 0, 0, advance)
-    while status == MOVE_IS_DUE:
-        sngd.finish_interval(given[0], given[1], lane)
-        status, lane, at = run(*given, lane, at + 1, advance)
-    return status, at
 
 
 def _may_sleep(model: StreamModel) -> bool:

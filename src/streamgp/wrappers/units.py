@@ -35,6 +35,7 @@ def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
 
 
 def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
+    """Values, (n, k), in these units, (k,)."""
     result = np.empty_like(values)
     scaling.to_standard(*ALONE, values, shift[None], scale[None], result)
     return result
