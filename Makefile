@@ -19,7 +19,7 @@ each_experiment = for name in `$(BIN)/python -m reproductions --names`; do \
 	$(BIN)/python -m reproductions $$name --jobs 2 $(1) || exit 1; done
 
 # The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
-BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams fleet fleet_prior
+BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up adaptation_latency river_streams fleet fleet_prior
 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
 ON_DATA := calibration wrapper_cost levels recovery horizons first_rows drift forgetting forecasts main_job

@@ -95,8 +95,12 @@ STREAMS: dict[str, tuple[str, int | None, tuple[int, ...]]] = {
     "sarcos, torques": ("sarcos/torques", 0, ()),
     "uci_elevators": ("uci_elevators", 0, ()),
 }
-# What auto consists of was chosen while looking at these; at the others we only looked afterwards.
+# Looked at while choosing: what auto consists of, what it does some rows ahead (auto_ahead.py), and how wide the first
+# intervals are (first_rows.py). At the others we only looked afterwards.
 CHOSEN_ON = tuple(STREAMS)[:6]
+CHOSEN_AHEAD_ON = (*CHOSEN_ON, "silverbox", "co2_mauna_loa", "pm10_germany_2005")
+CHOSEN_FIRST_ROWS_ON = tuple(STREAMS)[0::2]
+HAD_A_PART = {*CHOSEN_AHEAD_ON, *CHOSEN_FIRST_ROWS_ON}
 
 
 @cache
@@ -388,8 +392,8 @@ def ratio_to_best(results: dict[str, Any], run: dict[str, Any], rows: int) -> fl
     return float(run["auto"][f"rmse after {rows}"] / best(experts_of(results, run), rows)[1])
 
 
-def title(results: dict[str, Any], run: dict[str, Any]) -> str:
-    return run["stream"] if run["stream"] in results["chosen on"] else f"{run['stream']} *"
+def title(run: dict[str, Any]) -> str:
+    return run["stream"] if run["stream"] in HAD_A_PART else f"{run['stream']} *"
 
 
 def by_own_choice(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -415,7 +419,7 @@ def errors_table(results: dict[str, Any]) -> str:
             for value in values
         ]
         errors[1] += f", {name.partition(' (')[0]}"
-        lines.append([title(results, run), *errors, f"{ratio_to_best(results, run, FROM):.2f}"])
+        lines.append([title(run), *errors, f"{ratio_to_best(results, run, FROM):.2f}"])
     header = ["stream", "auto", "best single expert", "LightGBM", "best of River", "auto / best expert"]
     return f"{table(header, lines)}\n\n{spread(results)}"
 
@@ -428,10 +432,13 @@ def spread(results: dict[str, Any]) -> str:
             group = [
                 run
                 for run in results["cells"].values()
-                if (run["stream"] in results["chosen on"]) == chosen and bool(run["lags"]) == lagged
+                if (run["stream"] in HAD_A_PART) == chosen and bool(run["lags"]) == lagged
             ]
             if group:
-                cells = ["the streams we chose on" if chosen else "the others (*)", "with" if lagged else "without"]
+                cells = [
+                    "those that had a part in a choice" if chosen else "the others (*)",
+                    "with" if lagged else "without",
+                ]
                 for rows in (FROM, AFTER[0]):
                     ratios = [ratio_to_best(results, run, rows) for run in group]
                     cells += [f"{statistics.median(ratios):.2f}", f"{max(ratios):.2f}"]
@@ -446,10 +453,10 @@ def intervals_table(results: dict[str, Any]) -> str:
     """The lowest and the highest of the streams; the score over that of the former version."""
     lines = []
     for chosen in (False, True):
-        group = [run["auto"] for run in by_own_choice(results) if (run["stream"] in results["chosen on"]) == chosen]
+        group = [run["auto"] for run in by_own_choice(results) if (run["stream"] in HAD_A_PART) == chosen]
         if not group:
             continue
-        cells = ["the streams we chose on" if chosen else "the others (*)", str(len(group))]
+        cells = ["those that had a part in a choice" if chosen else "the others (*)", str(len(group))]
         for names in (("",), (", lowest window", ", highest window"), (", rows 20 to 200",)):
             shares = [scores[f"coverage{name}"] for scores in group for name in names]
             cells.append(f"{min(shares):.1%} to {max(shares):.1%}")

@@ -57,8 +57,6 @@ ALONE = (
 )
 # Their rows have no order in time: only one row ahead.
 UNORDERED = ("kin40k", "pm10_germany_2005", "uci_elevators")
-# What auto does ahead of time was chosen while looking at these; at the others we only looked afterwards.
-CHOSEN_ON = (*auto.CHOSEN_ON, "silverbox", "co2_mauna_loa", "pm10_germany_2005")
 
 
 class Task(NamedTuple):
@@ -251,7 +249,7 @@ def measure(jobs: int, groups: list[str], names: list[str], rows: int, former: d
     order = [task.key for task in tasks(["auto"], list(auto.STREAMS), rows)]
     measured = environment(*filter(None, (GROUPS[group] for group in groups)))
     versions = former.get("versions", {}) | measured["versions"]
-    settings = {"seed": auto.SEED, "most rows": rows, "chosen on": list(CHOSEN_ON)}
+    settings = {"seed": auto.SEED, "most rows": rows, "chosen on": list(auto.CHOSEN_AHEAD_ON)}
     return (
         measured
         | {"versions": versions, "blas": blas()}
@@ -276,7 +274,7 @@ def shown(results: dict[str, Any]) -> str:
     """A summary of all runs, and those in which auto is worse than another, or covers too little."""
     lines, ratios = [], {True: [], False: []}
     for key, cell in results["cells"].items():
-        chosen = cell["stream"] in results["chosen on"]
+        chosen = cell["stream"] in auto.HAD_A_PART
         each = []
         for score in ("rmse after 500", "rmse"):
             own = cell["auto"][score]
@@ -297,7 +295,7 @@ def shown(results: dict[str, Any]) -> str:
     header = ["stream", "rows ahead", "best single expert", "auto / expert", "auto / LightGBM"]
     header += ["from row 20: auto / expert", "auto / LightGBM", "coverage up to row 200", "coverage"]
     summary = []
-    for chosen, name in ((False, "the others (*)"), (True, "the streams we chose on")):
+    for chosen, name in ((False, "the others (*)"), (True, "those that had a part in a choice")):
         columns = np.array(ratios[chosen]).T
         numbers = [f"{statistics.median(column):.2f}, {max(column):.2f}" for column in columns[:4]]
         spread = [f"{min(column):.1%} to {max(column):.1%}" for column in columns[4:]]
@@ -343,7 +341,7 @@ def measure_glitches(jobs: int, names: list[str], rows: int) -> dict[str, Any]:
     auto.warm_up()
     asked = [(name, kind, rows) for name in GLITCHED if name in names for kind in KINDS]
     cells = in_parallel(jobs, glitched, asked)
-    settings = {"seed": auto.SEED, "most rows": rows, "chosen on": list(CHOSEN_ON)}
+    settings = {"seed": auto.SEED, "most rows": rows, "chosen on": list(auto.CHOSEN_AHEAD_ON)}
     return environment() | {"blas": blas()} | settings | {"cells": cells}
 
 

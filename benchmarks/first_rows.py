@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from auto import CHOSEN_FIRST_ROWS_ON as CHOSEN_ON
 from auto import STREAMS, stream
 from calibration import PAGE, Rows, command, replaced, with_lags
 from record import RESULTS as FOLDER
@@ -26,7 +27,7 @@ from record import environment
 LEVEL, STARTS, LAGS = 0.9, 20, 3
 ALLOWED, ERRORS = (0.85, 0.95), 2.0  # coverage of a stream, and by how many standard errors it may lie outside
 WINDOWS = (10, 20), (20, 40), (20, 60), (60, 100), (100, 200)
-CHOSEN_ON, REPORTED_ON = tuple(STREAMS)[0::2], tuple(STREAMS)[1::2]
+REPORTED_ON = tuple(name for name in STREAMS if name not in CHOSEN_ON)
 RESULTS = FOLDER / "first_rows.json"
 BEGIN, END = "<!-- table of first_rows.py -->", "<!-- end of the table of first rows -->"
 

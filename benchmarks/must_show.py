@@ -13,7 +13,6 @@ import cost_per_row
 import one_row
 import record
 import rows_seen
-import threads
 
 # Times of the floor, BLAS called from Python, of a row within track.
 OVER_FLOOR = {
@@ -25,7 +24,6 @@ OVER_FLOOR = {
 OVER_FLOOR_SIZES = (100, 200, 400)
 CALLS_ABOVE_LOOP = 25.0  # microseconds
 BYTES_GROWN = 0
-THREADS_RATE = 1.7
 QUICK_ROUNDS, QUICK_BLOCKS = 15, 5
 
 
@@ -37,15 +35,14 @@ class Claim(NamedTuple):
     at: str
     target: float
     measured: float
-    at_most: bool = True  # otherwise at least
 
     @property
     def met(self) -> bool:
-        return self.measured <= self.target if self.at_most else self.measured >= self.target
+        return self.measured <= self.target
 
 
-def claims(cost: Any, calls: Any, seen: Any, rates: Any) -> Iterator[Claim]:
-    """From the cells of cost_per_row, one_row, rows_seen and threads."""
+def claims(cost: Any, calls: Any, seen: Any) -> Iterator[Claim]:
+    """From the cells of cost_per_row, one_row and rows_seen."""
     for model, target in OVER_FLOOR.items():
         for m in OVER_FLOOR_SIZES:
             measured = cost[str(m)][model]["ratio"]["called"]
@@ -53,16 +50,13 @@ def claims(cost: Any, calls: Any, seen: Any, rates: Any) -> Iterator[Claim]:
     for model, cell in calls.items():
         what, at = "predict_one + learn_one - row in track, us", f"m = {one_row.SIZE}"
         yield Claim(what, model, at, CALLS_ABOVE_LOOP, cell["above"])
-    for model, cell in rates.items():
-        what, at = "rate of two models in two threads / of one", f"m = {threads.SIZE}"
-        yield Claim(what, model, at, THREADS_RATE, cell["ratio"], at_most=False)
     for model, cell in seen["track"].items():
         what, at = f"bytes grown over {cell['rows']} rows", f"m = {rows_seen.SIZE}"
         yield Claim(what, model, at, BYTES_GROWN, cell["bytes grown"])
 
 
 def from_results() -> list[Claim]:
-    names = ("cost_per_row", "one_row", "rows_seen", "threads")
+    names = ("cost_per_row", "one_row", "rows_seen")
     return list(claims(*(record.read(name)["cells"] for name in names)))
 
 
@@ -70,23 +64,20 @@ def quick() -> Iterator[Claim]:
     models = list(OVER_FLOOR)
     cost = {str(m): cost_per_row.measure(m, QUICK_ROUNDS, models, others=False) for m in OVER_FLOOR_SIZES}
     calls = {name: one_row.measure(name, QUICK_ROUNDS, 100) for name in models}
-    rates = {name: threads.measure(name, 3) for name in models}
     seen = {"track": rows_seen.measure(models, QUICK_BLOCKS, rows_seen.BLOCK)}
     for m, cell in cost.items():
         print(f"m = {m}: " + ", ".join(f"{name} {times['median']:.3g} us" for name, times in cell.items()))
     for name, cell in seen["track"].items():
         print(f"{name}: {cell['arrays allocated']} arrays allocated by compiled code, {QUICK_BLOCKS} blocks")
-    return claims(cost, calls, seen, rates)
+    return claims(cost, calls, seen)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--quick", action="store_true", help="measure now, with few blocks; writes nothing")
     for claim in quick() if arguments.parse_args().quick else from_results():
-        sign, verdict = "<=" if claim.at_most else ">=", "yes" if claim.met else "NO"
-        print(
-            f"{claim.what:<44} {claim.model:<26} {claim.at:<8} {claim.measured:>9.3g} {sign} {claim.target} {verdict}"
-        )
+        verdict = "yes" if claim.met else "NO"
+        print(f"{claim.what:<44} {claim.model:<26} {claim.at:<8} {claim.measured:>9.3g} <= {claim.target} {verdict}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 import must_show
 import other_libraries
 import rows_seen
@@ -55,9 +53,9 @@ def other_promises() -> str:
     lines = []
     for what in dict.fromkeys(claim.what for claim in claims):
         group = [claim for claim in claims if claim.what == what]
-        worst = (max if group[0].at_most else min)(group, key=lambda claim: claim.measured)
+        worst = max(group, key=lambda claim: claim.measured)
         kept = sum(claim.met for claim in group)
-        target = f"{'≤' if worst.at_most else '≥'} {number(worst.target)}"
+        target = f"≤ {number(worst.target)}"
         cells = [f"{what}, {worst.at}", target, number(worst.measured), worst.model, f"{kept} of {len(group)}"]
         lines.append([*cells, yes(kept == len(group))])
     return table(["measured", "target", "worst", "of", "models that keep it", "met"], lines)
@@ -125,18 +123,17 @@ def calls() -> str:
 
 
 def lasting() -> str:
-    """Time along a long stream, bytes in memory and in a snapshot, and two threads: one line a model."""
-    results, footprint, threads = read("rows_seen"), read("footprint")["cells"], read("threads")["cells"]
+    """Time along a long stream, and bytes in memory and in a snapshot: one line a model."""
+    results, footprint = read("rows_seen"), read("footprint")["cells"]
     m, lines = SHOWN[0], []
     for name, cell in results["cells"]["track"].items():
         kept = [number(footprint[str(m)][name][key] / 1024) for key in ("memory", "snapshot")]
         grown = f"{rows_seen.growth(cell['microseconds']):.2f}"
-        lines.append([name, grown, *kept, number(threads[name]["ratio"])])
+        lines.append([name, grown, *kept])
     header = [
         f"{results['rows']:,} rows, m = {results['m']}: time of the last fifth / first",
         f"KiB in memory, m = {m}",
         "in a snapshot",
-        f"two in two threads / one, m = {read('threads')['m']}",
     ]
     return table(["model", *header], lines)
 
@@ -305,7 +302,7 @@ def where(results: dict[str, Any]) -> str:
 
 def machine() -> str:
     """Where everything was measured; once if it was the same for all files, which also say which BLAS it was."""
-    names = ("cost_per_row", "one_row", "where_time_goes", "rows_seen", "footprint", "start_up", "threads")
+    names = ("cost_per_row", "one_row", "where_time_goes", "rows_seen", "footprint", "start_up")
     found: dict[str, list[str]] = {}
     for name in names:
         results = read(name)
@@ -314,17 +311,6 @@ def machine() -> str:
         place = f"{results['machine']}; {told(own)}"
         found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {told(others)})" if told(others) else ""))
     return "\n".join(f"- {', '.join(files)}: {place}." for place, files in found.items())
-
-
-# By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
-# Scale: docs/scale.md says where the price comes from, and what the factors are.
-PRICE = 0.0816 / 2  # dollars for a vCPU-hour: m7g.large, 2 vCPUs and 8 GiB, on demand in us-east-1, June 2026
-GIB_PER_VCPU = 4
-HOURS = 730  # of a month
-BUSY = 0.5  # share of its time that a core works; the rest is for rows that come all at once, and for catching up
-SENSORS = 10**6, 10**9
-ROWS_A_SECOND_EACH = 1 / 60
-LOGGED_PER_KEY = 16  # rows, before the whole state of a shard is written again (src/streamgp/spark/processor.py)
 
 
 def spark_cells() -> tuple[dict[str, Any], list[int], list[int]]:
@@ -404,51 +390,7 @@ def between(cells: list[dict[str, Any]], key: str, unit: str) -> str:
     return f"{number(min(values))} to {number(max(values))} {unit}"
 
 
-def scale() -> str:
-    """Cores, memory, network and money for many sensors, from what was measured."""
-    cells, keys, shards = spark_cells()
-    what = "processor us a row"
-    alone = cells[f"fleet, {keys[-1]} keys, 1 cores"]
-    query = min((cells[f"{keys[-1]} keys, {n} shards, 1 cores"] for n in shards), key=lambda cell: cell[what])
-    state, d = cells["state"], 2
-    held = state["whole bytes a key"]
-    # A row in, to its shard and out, in doubles; what is logged; and a part of the whole.
-    moved = 2 * 8 * (d + 3) + 8 * 8 + state["log bytes a row"] + held / LOGGED_PER_KEY
-    lines = []
-    for sensors in SENSORS:
-        rows = sensors * ROWS_A_SECOND_EACH
-        for name, taken, bytes_a_key, network in (
-            ("Fleet", alone[what], 2 * held, 0.0),
-            ("Spark", query[what], query["worker memory a key"], rows * moved),
-        ):
-            cores, memory = 1e-6 * rows * taken / BUSY, sensors * bytes_a_key / 2**30
-            vcpus = max(np.ceil(cores), np.ceil(memory / GIB_PER_VCPU))
-            bound = "memory" if memory / GIB_PER_VCPU > cores else "cores"
-            lines.append(
-                [
-                    f"{sensors:,.0f}",
-                    name,
-                    number(rows),
-                    number(cores),
-                    number(memory),
-                    number(network / 1e6) if network else "none",
-                    f"{vcpus:,.0f} ({bound})",
-                    number(vcpus * PRICE * HOURS),
-                ]
-            )
-    header = [
-        "sensors",
-        "with",
-        "rows a second",
-        "cores",
-        "memory (GiB)",
-        "network (MB/s)",
-        "vCPUs to rent (bound by)",
-        "dollars a month",
-    ]
-    return table(header, lines)
-
-
+# By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
 TABLES = {
     "promises about the floor": promises,
     "other promises": other_promises,
@@ -468,7 +410,6 @@ TABLES = {
     "queries on Spark": spark_speed,
     "queries that are killed": spark_exact,
     "state on Spark": spark_state,
-    "sensors": scale,
     "machine": machine,
     "adaptation latency": adaptation,
     "River's streams": river,

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 Work = Callable[[int], Callable[[], object]]
 
 CLOCK = time.thread_time
-BLOCK_SECONDS = 5e-3  # long against the clock and a cold cache, short against the changes of the machine's load
+BLOCK_SECONDS = 2e-2  # long against the clock and a cold cache, short against the changes of the machine's load
 BUDGET_SECONDS = 3.0  # of one contestant
 
 
@@ -31,6 +31,7 @@ def seconds(run: Callable[[], object], clock: Callable[[], float] | None = None)
 def rows_per_block(work: Work) -> int:
     """So many rows that a block takes about as long as it should: tens, or some if even ten take too long."""
     rows = 1
+    work(rows)()  # the first call of a process loads what it needs: such a block would be far too short
     while (taken := seconds(work(rows))) < BLOCK_SECONDS / 4:
         rows *= 2
     wanted = rows * BLOCK_SECONDS / taken

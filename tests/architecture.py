@@ -1,12 +1,8 @@
-"""The imports of the library, read from its sources, and their picture.
-
-python tests/architecture.py docs/images/architecture.png
-"""
+"""The imports of the library, read from its sources."""
 
 from __future__ import annotations
 
 import ast
-import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -63,44 +59,3 @@ def circle(graph):
     except CycleError as error:
         return error.args[1]
     return None
-
-
-def floors(graph):
-    """How high each stands: above all that it imports."""
-    height = {}
-    for name in TopologicalSorter(graph).static_order():
-        height[name] = 1 + max((height[below] for below in graph[name]), default=-1)
-    return height
-
-
-def draw(path):
-    from matplotlib.figure import Figure
-
-    graph = folders()
-    height = floors(graph)
-    rows = {}
-    for name in sorted(graph):
-        rows.setdefault(height[name], []).append(name)
-    at = {name: ((i + 0.5) / len(names), level) for level, names in rows.items() for i, name in enumerate(names)}
-    figure = Figure(figsize=(9, 9))
-    axes = figure.subplots()
-    for name, targets in graph.items():
-        for target in targets:
-            axes.annotate(
-                "",
-                xy=at[target],
-                xytext=at[name],
-                arrowprops={"arrowstyle": "-", "color": "0.8", "linewidth": 0.7, "shrinkA": 12, "shrinkB": 12},
-            )
-    counts = {home: sum(name.partition(".")[0] == home for name in modules()) for home in graph}
-    for name, (x, y) in at.items():
-        label = name if counts[name] == 1 else f"{name}/"
-        box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "0.3"}
-        axes.text(x, y, label, ha="center", va="center", fontsize=10, bbox=box)
-    axes.set(xlim=(0, 1), ylim=(-0.7, max(rows) + 0.7))
-    axes.axis("off")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-
-
-if __name__ == "__main__":
-    draw(sys.argv[1])

@@ -216,18 +216,29 @@ def made_up_results():
     failed = {"rows": 600, "seconds": None, "microseconds a row": None, "memory, MiB": None}
     failed |= {"failed": "took long", "scores": None}
     of = {"Auto": run_of(2.0), "LightGBM, level": run_of(3.0), "LightGBM, change": run_of(1.0, 4.0), "MSTL": failed}
-    return {"runs": {"water flow": of}, "date": "2026-11-17", "machine": "m", "versions": {"numpy": "2"}}
+    return {"runs": {"water flow": of}, "date": "2026-11-17", "machine": "m", "versions": {"streamgp": "9.9.9"}}
 
 
 def test_tables_show_ratios_losses_and_failures():
     tables = rivals_tables.rendered(made_up_results())
-    assert "| LightGBM | 1 | **0.50** | **0.50** | 90% to 90% | 4.00 | 0 / 0 / 1 |" in tables["rivals in short"]
-    assert "| MSTL | 1 | failed | failed | \N{EN DASH} | \N{EN DASH} | 1 / 0 / 0 |" in tables["rivals in short"]
+    assert "| LightGBM | 1 | **0.50** | **0.50** | 90% to 90% | 0 / 0 / 1 |" in tables["rivals in short"]
+    assert "| MSTL | 1 | failed | failed | \N{EN DASH} | 1 / 0 / 0 |" in tables["rivals in short"]
     lost = "- **water flow**: LightGBM, CRPS 0.50 (win); LightGBM, RMSE 0.50 (win)"
     assert tables["streams that rivals win"] == lost
     assert "| water flow | LightGBM | CRPS **0.50** | win |" in tables["losses in short"]
     assert tables["runs that failed"] == "- water flow: MSTL: took long"
     assert tables["rivals in short"].count("\n") <= 12
+
+
+def test_no_table_shows_what_was_not_compared_fairly():
+    results = made_up_results()
+    results["runs"]["water flow"]["skaters"] = run_of(3.0, 7e6)
+    results["runs"]["wing flutter"] = {"Auto": run_of(2.0), "skaters": run_of(3.0)}
+    tables = rivals_tables.rendered(results)
+    assert not any("flutter" in table for table in tables.values())
+    (line,) = [line for line in tables["rivals in full"].splitlines() if line.startswith("| skaters |")]
+    assert "7,000,000" not in line
+    assert "\N{EN DASH} | 2.0 |" in line
 
 
 def test_rendering_twice_changes_nothing():
