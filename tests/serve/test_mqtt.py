@@ -10,7 +10,9 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 from datetime import datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,8 +22,10 @@ pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt")
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
+from streamgp.serve import mqtt
 from streamgp.serve.messages import RefusedError
 from streamgp.serve.mqtt import Bridge, Bridging, rows_of
+from streamgp.serve.service import Limits
 from streamgp.serve.workers import serve
 from tests.serve.running import QUICK, in_process
 from tests.serve.test_webhook import until
@@ -183,6 +187,73 @@ def test_an_alarm_is_published_and_a_message_that_is_no_row_is_told(tmp_path, br
             until(lambda message=message: plant.last("streamgp/room.a/error").get("message", "").startswith(message))
         assert bridge.counts["refused"] == 5
         assert client.get("/v1/streams/room.a").json()["rows"] == 301
+
+
+class NoBroker:
+    """A client that reaches nobody: its callbacks are called by hand."""
+
+    def __init__(self, *_, **__):
+        self.acknowledged = []
+
+    def __getattr__(self, _):
+        return lambda *_, **__: None
+
+    def ack(self, mid, _):
+        self.acknowledged.append(mid)
+
+
+@pytest.fixture
+def learned(monkeypatch):
+    """Makes a bridge without a broker, and lists the topics of what it learns once it may."""
+    may, began, topics, bridges = threading.Event(), threading.Event(), [], []
+
+    def learn(_, by_stream):
+        began.set()
+        assert may.wait(30)
+        topics.extend(message.topic for messages in by_stream.values() for message in messages)
+
+    monkeypatch.setattr(mqtt, "Client", NoBroker)
+    monkeypatch.setattr(Bridge, "_learn", learn)
+
+    def made(**options):
+        bridges.append(Bridge(SimpleNamespace(limits=Limits()), Bridging("mqtt://none", ("#",), **options)))
+        return bridges[-1]
+
+    yield SimpleNamespace(bridge=made, may=may, began=began, topics=topics)
+    may.set()
+    for bridge in bridges:
+        bridge.close()
+
+
+def bring(bridge, topics, qos=1):
+    for mid, topic in enumerate(topics):
+        message = SimpleNamespace(topic=topic, payload=b"1", mid=mid, qos=qos, retain=False)
+        bridge._message(bridge._client, None, message)
+
+
+def test_without_discovery_topics_that_begin_with_a_slash_are_learned(learned):
+    learned.may.set()
+    bring(learned.bridge(discovery=""), ["/plant/power", "homeassistant/a", "streamgp/a/state"])
+    until(lambda: len(learned.topics) >= 2)
+    bring(learned.bridge(), ["/plant/power", "homeassistant/a", "streamgp/a/state"])
+    until(lambda: len(learned.topics) >= 3)
+    assert sorted(learned.topics) == ["/plant/power", "/plant/power", "homeassistant/a"]
+
+
+def test_what_waits_when_the_connection_is_lost_and_comes_again_is_learned_once(learned):
+    bridge = learned.bridge()
+    bring(bridge, ["in work"])
+    assert learned.began.wait(30)
+    waiting = [f"a/{i}" for i in range(2000)]
+    for i, topic in enumerate(waiting):
+        bring(bridge, [topic])
+        if i % 2:
+            bring(bridge, [f"once/{i}"], qos=0)  # the broker does not bring these again
+    bridge._went(None, None, None, "lost", None)
+    bring(bridge, waiting)
+    learned.may.set()
+    until(lambda: bridge._waiting.empty() and "a/1999" in learned.topics)
+    assert Counter(learned.topics) == Counter(["in work", *waiting, *(f"once/{i}" for i in range(1, 2000, 2))])
 
 
 def test_a_number_is_a_row_of_a_value_and_the_time():

@@ -121,6 +121,8 @@ class Bridge:
         self.counts: Counter[str] = Counter(dict.fromkeys(RESULTS, 0))
         self.connected = False
         self._told: set[str] = set()  # streams that Home Assistant knows
+        # What is published here begins so.
+        self._own = tuple(f"{start}/" for start in (self._topic(), self._bridging.discovery) if start)
         self._waiting: queue.Queue[Message | None] = queue.Queue(MOST_WAITING)
         self._closing = threading.Event()
         parts = urlsplit(self._bridging.broker)
@@ -171,9 +173,11 @@ class Bridge:
 
     def _went(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         self.connected = False
-        for message in self._more():  # what was not acknowledged comes again
-            if not message.qos:
-                self._waiting.put_nowait(message)
+        with self._waiting.mutex:  # what was not acknowledged comes again
+            waiting = self._waiting.queue
+            kept = [message for message in waiting if message is None or not message.qos]
+            waiting.clear()
+            waiting.extend(kept)
         if not self._closing.is_set():
             LOG.warning("the MQTT broker is away (%s); trying again", reason)
 
@@ -182,8 +186,8 @@ class Bridge:
         topic = message.topic
         if topic_matches_sub(self._topic("+", "settings"), topic):
             self._settings(topic, bytes(message.payload))
-        elif topic.startswith((self._topic(""), f"{self._bridging.discovery}/")):
-            pass  # what was published here; a filter such as # brings it back
+        elif topic.startswith(self._own):
+            pass  # a filter such as # brings it back
         elif message.retain:  # it was sent before, and is sent again after every connection
             self.counts["retained"] += 1
         else:
