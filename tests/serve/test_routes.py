@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import numpy as np
 import pytest
 
 from streamgp.job.pipeline import Pipeline
+from streamgp.serve.app import application
+from streamgp.serve.handlers import LARGE
+from streamgp.serve.hosted import Hosted
 from streamgp.tables.formats import Chunk
 from streamgp.tables.recognizing import recognize
 from tests.serve.running import JSON, QUICK, created, in_process, rows
@@ -325,3 +329,35 @@ def test_repeated_keys_are_known_by_either_way(client):
     assert client.get(path).json()["rows"] == 3
     refused = client.post(f"{path}/rows", json=rows(1), headers={"Idempotency-Key": "k" * 300})
     assert refused.json()["error"]["code"] == "bad_key"
+
+
+@pytest.mark.parametrize("length", [1, LARGE], ids=["short", "long"])
+def test_an_unexpected_error_is_answered_once(client, monkeypatch, length):
+    path = created(client, "unexpected")
+
+    async def fails(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Hosted, "awaited", fails)
+    body, sent = json.dumps(rows(1)).encode() + b" " * length, []
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    async def asked():
+        scope = {"type": "http", "method": "POST", "path": f"{path}/rows", "query_string": b"", "client": ("::1", 1)}
+        headers = [(b"content-type", b"application/json"), (b"host", b"localhost")]
+        try:
+            await application(client.service)(scope | {"headers": headers}, receive, send)
+        except ZeroDivisionError:  # Starlette answers, then raises it again for the server's log
+            assert length == LARGE
+
+    asyncio.run(asked())
+    assert [(one["type"], one.get("status")) for one in sent] == [
+        ("http.response.start", 500),
+        ("http.response.body", None),
+    ]
+    assert json.loads(sent[1]["body"])["error"]["code"] == "internal"

@@ -69,20 +69,20 @@ class QuickRows:
         began = time.perf_counter()
         direct: Direct | None = (scope.get("extensions") or {}).get(DIRECT)
         body = None if direct is None else direct.body
-        try:
-            if body is None:
-                try:
-                    async with asyncio.timeout(BODY_SECONDS):
-                        message = await receive()
-                except TimeoutError:
-                    raise too_slow(BODY_SECONDS) from None
-                body, receive = message.get("body", b""), _again(message, receive)
-                if message["type"] != "http.request" or message.get("more_body"):
-                    await self._app(scope, receive, send)
-                    return
-            if len(body) > self._most:
-                await self._app(scope, receive, send)
+        if body is None:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    message = await receive()
+            except TimeoutError:
+                await self._refuse(too_slow(BODY_SECONDS), began, scope, receive, send)
                 return
+            receive = _again(message, receive)
+            if message["type"] == "http.request" and not message.get("more_body"):
+                body = message.get("body", b"")
+        if body is None or len(body) > self._most:
+            await self._app(scope, receive, send)
+            return
+        try:
             client = scope.get("client")
             self._access.check("write", headers, client[0] if client else "")
             stream, key = self._service.stream(name), key_of(headers)
