@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -76,9 +77,26 @@ def test_alarms_are_those_of_the_native_model_and_rows_that_were_learned_stay_as
     for _ in range(2):  # nothing is learned
         assert detector.predict(x[120:])["ilocs"].tolist() == expected.tolist()
     detector.update(x[120:])
-    assert detector.predict(x)["ilocs"].tolist() == np.flatnonzero(told.alarm != "").tolist()
-    np.testing.assert_allclose(detector.transform_scores(x).to_numpy().ravel(), told.surprise, rtol=1e-12)
+    for part in (slice(120, None), slice(150, 170)):
+        assert detector.predict(x[part])["ilocs"].tolist() == np.flatnonzero(told.alarm[part] != "").tolist()
+        scores = detector.transform_scores(x[part]).to_numpy().ravel()
+        np.testing.assert_allclose(scores, told.surprise[part], rtol=1e-12)
     assert len(detector.predict(x[::-1].reset_index(drop=True))) >= 1
+
+
+@pytest.mark.parametrize("kind", ["series", "frame", "array"])
+def test_a_detector_is_updated_with_what_it_was_fitted_with_and_stays_as_large(kind):
+    whole = pd.Series(np.tile(LOAD, 4))
+    x = {"series": whole, "frame": whole.to_frame("x"), "array": whole.to_numpy()}[kind]
+    detector = StreamDetector(sg.Standardize(sg.KRLST(capacity=5)), lags=2, warmup=20).fit(x[:200])
+    sizes = []
+    for at in range(200, 600, 100):
+        part = x[at : at + 100]
+        detector.update(part)
+        sizes.append(len(pickle.dumps(detector)))
+        assert len(detector.transform_scores(part)) == 100
+    assert detector.model_.rows_seen == 600
+    assert max(sizes) - min(sizes) < 100  # bytes; the values of a hundred rows take 800
 
 
 def test_other_models_are_refused():

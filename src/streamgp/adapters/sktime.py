@@ -140,10 +140,10 @@ class StreamForecaster(BaseForecaster):
 class StreamDetector(BaseDetector):
     """``sg.Alarms`` for sktime: rows that the model did not expect, with a budget of false alarms.
 
-    ``fit`` learns a series row by row, ``update`` learns more, and ``predict`` says which rows are abnormal. Rows that
-    were learned are judged as they were then, others as if they came next; the model stays as it is. With several
-    columns the first is judged, given the others. ``predict_scores`` and ``transform_scores`` give surprises, -log p.
-    ``model_`` is the model that has learned.
+    ``fit`` learns a series row by row, ``update`` learns more, and ``predict`` says which rows are abnormal. Rows of
+    the last ``fit`` or ``update`` are judged as they were then, others as if they came next; the model stays as it is.
+    Earlier rows are not kept. With several columns the first is judged, given the others. ``predict_scores`` and
+    ``transform_scores`` give surprises, -log p. ``model_`` is the model that has learned.
 
     Args:
         model: the stream model that predicts a row, which has a variance; it is cloned. None:
@@ -181,20 +181,16 @@ class StreamDetector(BaseDetector):
     def _fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         model = fresh(self.model)
         self.model_ = Alarms(Lagged(model, lags=self.lags), rate=self.rate, warmup=self.warmup)
-        self._learned = pd.DataFrame(X).iloc[:0]
-        self._judged = (np.empty(0), np.empty(0, dtype=object))
         return self._update(X)
 
     def _update(self, X: pd.DataFrame, y: Any = None) -> Self:
-        X = pd.DataFrame(X)
-        judged = _judged(self.model_, X)
-        self._judged = (np.append(self._judged[0], judged[0]), np.append(self._judged[1], judged[1]))
-        self._learned = pd.concat([self._learned, X]) if len(self._learned) else X
+        self._known, self._judged = X.copy(), _judged(self.model_, X)
+        self._X = X.iloc[:0]  # where sktime gathers all rows, of which the model keeps what it needs
         return self
 
     def _of(self, X: pd.DataFrame) -> tuple[FloatArray, np.ndarray]:
         """Surprise and kind of each row; "" where there is no alarm."""
-        X, known = pd.DataFrame(X), self._learned
+        X, known = pd.DataFrame(X), self._known
         at = known.index.get_indexer(X.index) if known.index.is_unique else np.full(len(X), -1)
         if len(X) and (at >= 0).all() and np.array_equal(known.to_numpy()[at], X.to_numpy()):
             return self._judged[0][at], self._judged[1][at]
