@@ -85,6 +85,14 @@ def test_a_static_frame_is_the_loop_over_single_models(spark, batch, wanted):
     assert collected(found) == wanted[0]
 
 
+def test_whole_numbers_are_told_apart_as_keys_where_one_is_missing(spark):
+    keys = [2**53, 2**53 + 1, None, -(2**63), 2**63 - 1]
+    came = [(key, float(i), 1.0, 2.0, 3.0) for i, key in enumerate(keys)]
+    numbered = spark.createDataFrame(came, "sensor bigint, t double, a double, b double, y double")
+    found = track(numbered, **settings(shards=1)).select("sensor", "row").collect()
+    assert {one.sensor: one.row for one in found} == {key: None if key is None else 1 for key in keys}
+
+
 def test_a_stream_that_starts_from_a_backfill_goes_on_with_its_models(spark, batch, wanted, tmp_path):
     first, second = (some(batch, part) for part in np.array_split(np.arange(N), 2))
     initial = states(frame(spark, first), **settings())

@@ -43,7 +43,8 @@ def selected(plan: Plan, frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     key = F.col(plan.key).cast(plan.key_type)
-    chosen = [shard_of(key, plan.shards).alias(SHARD), key.alias(KEY)]
+    # As text: where one is missing, whole numbers would come as floats, which round above 2^53.
+    chosen = [shard_of(key, plan.shards).alias(SHARD), key.cast("string").alias(KEY)]
     if plan.ticks is not None:
         chosen.append(F.coalesce(F.unix_micros(plan.time), F.lit(NO_TIME)).alias(TIME))
     elif plan.whole:

@@ -23,8 +23,8 @@ def input_name(j: int) -> str:
 def batch_of(plan: Plan, frame: pd.DataFrame) -> Batch:
     """The rows of a frame."""
     keys = frame[KEY].tolist()
-    if plan.key_type == "bigint" and frame[KEY].dtype.kind == "f":  # some are missing
-        keys = [None if np.isnan(key) else int(key) for key in keys]
+    if plan.key_type == "bigint":
+        keys = [None if key is None else int(key) for key in keys]
     inputs = [_floats(frame[input_name(j)]) for j in range(len(plan.inputs))]
     tickets = None if plan.ticket is None else frame[TICKET].fillna(NO_TICKET).to_numpy(np.int64)
     return Batch(keys, frame[TIME].to_numpy(), np.column_stack(inputs), _floats(frame[TARGET]), tickets)
