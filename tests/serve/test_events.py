@@ -124,6 +124,16 @@ def test_a_slow_listener_is_dropped_and_nobody_waits():
     asyncio.run(dropped())
 
 
+def test_asking_for_the_headers_of_events_ends_and_takes_no_place(client):
+    path = created(client, "asked")
+    for _ in range(2):  # on the same connection
+        answer = client.head(f"{path}/events")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert not client.service.streams["asked"].hub.listeners
+    assert client.head(f"{path}/events/none").status_code == 404
+
+
 def test_listeners_are_limited_and_a_removed_stream_ends_theirs(client, monkeypatch):
     path = created(client, "few")
     monkeypatch.setattr(events, "MOST_LISTENERS", 1)

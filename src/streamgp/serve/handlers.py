@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -388,7 +388,6 @@ async def get_events(request: Request) -> Response:
         raise RefusedError(429, "too_many_listeners", f"{events.MOST_LISTENERS} clients listen already", retry_after=10)
     last = request.headers.get("last-event-id", "")
     listener = events.Listener(asyncio.get_running_loop())
-    stream.hub.join(listener)  # before the past is read, so that nothing falls between
 
     def past() -> list[tuple[int, bytes]]:
         if not last.isdecimal() or len(last) > 18:
@@ -401,6 +400,7 @@ async def get_events(request: Request) -> Response:
         return [(seq, events.frames(seq, points, notes)) for seq, (points, notes) in sorted(found.items())]
 
     async def body() -> AsyncIterator[bytes]:
+        stream.hub.join(listener)  # before the past is read, so that nothing falls between
         try:
             yield b"retry: 2000\n\n"
             missed = await asyncio.to_thread(past)
@@ -412,7 +412,8 @@ async def get_events(request: Request) -> Response:
             stream.hub.leave(listener)
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
+    frames: Iterable[bytes] | AsyncIterable[bytes] = () if request.method == "HEAD" else body()
+    return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
 
 
 # Snapshots.
