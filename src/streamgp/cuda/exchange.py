@@ -63,7 +63,6 @@ def refuse_unfit(model: OnlineGP, precision: str, own: dict[str, FloatArray]) ->
         "adapt=": model._adapt is not None,
         "a prior mean (mean=)": model._mean is not None,
         "estimate_power=True": model._estimate_power,
-        "mean=": model._mean is not None,
         "a likelihood that is not Gaussian": model._likelihood.kind != observation.GAUSSIAN,
         "noise=0": model._least_squares,
         f"Fourier features with a noise below {COVARIANCE_NOISE:g} of the variance": (

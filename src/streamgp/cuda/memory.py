@@ -88,7 +88,8 @@ class GpuMemory:
         self.suspected = False
         self._here: Here | None = None
         self._there: dict[Any, There] = {}  # by the type of numbers in rows
-        self._given: dict[int, weakref.ref[np.ndarray]] = {}  # rows in pinned memory that users fill, by address
+        # Rows in pinned memory that users fill, by address, as long as they hold them.
+        self._given: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
         self._last: tuple[Any, ...] = (None, None, None, None)
         self._graphs = Graphs(self._stream)
         self._blocks = Blocks(partial(cuda.pinned_array, dtype=np.float64), _shown)
@@ -157,7 +158,7 @@ class GpuMemory:
             cuda.pinned_array(shape, number) for shape in ((rows, self._shape.width), (rows * self._shape.outputs,))
         )
         for array in (X, Y):
-            self._given[array.ctypes.data] = weakref.ref(array)
+            self._given[array.ctypes.data] = array
         return Here(X, Y)
 
     def run(
@@ -298,8 +299,7 @@ class GpuMemory:
         driver.cuMemcpyHtoDAsync(to, source.ctypes.data, source.nbytes, int(self._stream.handle))
 
     def _is_pinned(self, array: np.ndarray) -> bool:
-        given = self._given.get(array.ctypes.data)
-        whole = None if given is None else given()
+        whole = self._given.get(array.ctypes.data)
         return whole is not None and whole.nbytes >= array.nbytes and whole.dtype == array.dtype
 
     def _room_on_the_gpu(self, rows: int, number: Any) -> There:
