@@ -128,6 +128,28 @@ def test_a_bad_row_of_one_series_leaves_the_others_learned(client):
     assert rows == {"a": 60, "b": 61}
 
 
+def test_new_series_become_streams_all_together_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MOST_NEW", 3)
+    with in_process(tmp_path, streams=4) as client:
+
+        def write(*names):
+            answer = client.post("/api/v2/write?precision=s", content="".join(text(2, name) for name in names))
+            streams = client.get("/v1/streams").json()["streams"]
+            return answer, {one["name"]: one["rows"] for one in streams}
+
+        answer, streams = write("a", "b", "c", "d")
+        assert (answer.status_code, answer.json()["code"], streams) == (413, "too_many_series", {})
+        assert "the lines are of 4 new series; at most 3 become streams in one request" in answer.json()["message"]
+        answer, streams = write("a", "b")
+        assert (answer.status_code, streams) == (204, {"a": 2, "b": 2})
+        body = text(1, "a", 2) + "".join(text(2, name) for name in ("c", "d", "e"))
+        answer = client.post("/api/v2/write?precision=s", content=body)
+        assert (answer.status_code, answer.json()["code"]) == (409, "too_many_streams")
+        assert "this server allows 4 streams: it has 2, and the request asks for 3 more" in answer.json()["message"]
+        answer, streams = write("c", "d")  # there is room for others still
+        assert (answer.status_code, streams) == (204, {"a": 3, "b": 2, "c": 2, "d": 2})
+
+
 def test_names_are_names_and_differ():
     series = [
         ("power", {}), ("power", {"a": "b"}), ("power", {"a": "b", "c": "d"}), ("power.a-b", {}),

@@ -294,11 +294,15 @@ async def post_lines(request: Request) -> Response:
         for series in own:
             if series.settings is None and service.streams.get(series.stream) is None:
                 raise lines.no_stream(series)
+        new = {series.stream for series in own if service.streams.get(series.stream) is None}
+        if len(new) > lines.MOST_NEW:
+            raise lines.too_many(len(new))
+        full = service.full(len(new))  # then no new stream is made, and the lines of the others are learned
         query = f"?{request.url.query}" if request.url.query else ""
-        waits: list[Awaitable[None]] = [_learned(service, series) for series in own]
+        waits: list[Awaitable[None]] = [_learned(service, one) for one in own if full is None or one.stream not in new]
         waits += [_elsewhere_learned(siblings, worker, f"{request.url.path}{query}", body) for worker in others]
         outcomes = await asyncio.gather(*waits, return_exceptions=True)
-        problems = [one for one in outcomes if isinstance(one, BaseException)]
+        problems = [one for one in (*outcomes, full) if isinstance(one, BaseException)]
         for problem in problems:
             if not isinstance(problem, RefusedError):
                 raise problem

@@ -17,6 +17,7 @@ from streamgp.tables.line_protocol import NANOSECONDS, LineError, Point, points,
 TIME = "time"  # the column of the timestamps
 TARGET = "value"  # the field that is predicted where a new series has several
 FIRST = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+MOST_NEW = 100  # series of a request that become streams: each takes some 30 ms, and Telegraf waits 5 s for an answer
 PREDICTION, ALARM = "streamgp_prediction", "streamgp_alarm"  # measurements
 
 
@@ -161,6 +162,16 @@ def no_stream(series: Series) -> RefusedError:
         "no_such_stream",
         f"there is no stream {series.stream!r}, and its lines do not tell what to predict: {fields[:200]}",
         f"create it: PUT /v1/streams/{series.stream} with a field as the target, or call it {TARGET!r}",
+    )
+
+
+def too_many(new: int) -> RefusedError:
+    """More new series than become streams at once."""
+    return RefusedError(
+        413,  # after which Telegraf sends the lines in parts
+        "too_many_series",
+        f"the lines are of {new} new series; at most {MOST_NEW} become streams in one request",
+        "nothing was learned; send the lines in parts",
     )
 
 

@@ -163,14 +163,21 @@ class Service:
         found = self.streams.get(name)
         return None if found is None or found.gone else found
 
+    def full(self, more: int) -> RefusedError | None:
+        """What is said where there is no room for this many more streams; None: there is."""
+        there, most = len(self.streams), self.limits.streams
+        if there + more <= most:
+            return None
+        return RefusedError(
+            409,
+            "too_many_streams",
+            f"this server allows {most} streams: it has {there}, and the request asks for {more} more",
+            "delete some, or start the server with a larger --max-streams",
+        )
+
     def _new(self, name: str, settings: StreamSettings, learner: Learner | None) -> Hosted:
-        if len(self.streams) >= self.limits.streams:
-            raise RefusedError(
-                409,
-                "too_many_streams",
-                f"there are {len(self.streams)} streams, the most that this server allows",
-                "delete one, or start the server with a larger --max-streams",
-            )
+        if (full := self.full(1)) is not None:
+            raise full
         tag = new_tag() if learner is None else learner.tag
         body, state = encode(settings), None if learner is None else learner.to_bytes()
         made: list[int] = []
