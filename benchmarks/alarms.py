@@ -50,6 +50,7 @@ from streamgp.fleet.alarms import WARMUP
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 from calibration import STREAMS, Rows, replaced, with_lags  # noqa: E402
+from record import measured_on  # noqa: E402
 from reproductions.data import load  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "alarms.json"
@@ -282,12 +283,13 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             delays = [WITHIN if delay is None else delay for delay in one["delays"][name]]
             cells += [f"{np.median(delays):g}", str(one["false"].get(name, 0))]
         changes.append(cells)
-    return {
+    found_tables = {
         "false alarms": table(["false alarms over nominal", *(f"{rate:g}" for rate in RATES)], rates),
         "planted faults": table(["table", "usual range / RMSE", *HOW, *BESIDE], found),
         "fleet": table(["sensors", "rows of each", "alarms over budget"], sensors),
         "changes": table(["shift in noise std", "Alarms: rows", "before it", "DriftAware: rows", "before it"], changes),
     }
+    return {name: f"{found}\n\n{measured_on(results)}" for name, found in found_tables.items()}
 
 
 def render(results: dict[str, Any]) -> None:

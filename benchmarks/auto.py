@@ -34,7 +34,7 @@ import auto_drift
 import auto_rules
 import streamgp as sg
 from main_job import FROM, LEVEL, WINDOW, filled
-from record import RESULTS, ROOT, blas, environment, read, told, write
+from record import RESULTS, ROOT, blas, environment, measured_on, read, write
 from reproductions.data import load
 from rivals_of_rows import SEED, Said, lightgbm, naive, past, river
 from streamgp.auto.building import View, views
@@ -421,7 +421,7 @@ def errors_table(results: dict[str, Any]) -> str:
         errors[1] += f", {name.partition(' (')[0]}"
         lines.append([title(run), *errors, f"{ratio_to_best(results, run, FROM):.2f}"])
     header = ["stream", "auto", "best single expert", "LightGBM", "best of River", "auto / best expert"]
-    return f"{table(header, lines)}\n\n{spread(results)}"
+    return f"{table(header, lines)}\n\n{spread(results)}\n\n{where(results)}"
 
 
 def spread(results: dict[str, Any]) -> str:
@@ -466,7 +466,8 @@ def intervals_table(results: dict[str, Any]) -> str:
         seconds = [scores["seconds"] for scores in group]
         lines.append([*cells, f"{min(seconds):.0f} to {max(seconds):.0f}"])
     header = ["streams", "number", "coverage", "in 1 000 rows", "rows 20 to 200"]
-    return table([*header, "interval score / former version's: median, largest", "seconds"], lines)
+    header += ["interval score / former version's: median, largest", "seconds"]
+    return f"{table(header, lines)}\n\n{where(results)}"
 
 
 def rivals_table(results: dict[str, Any]) -> str:
@@ -499,7 +500,7 @@ def rivals_table(results: dict[str, Any]) -> str:
 
 
 def where(results: dict[str, Any]) -> str:
-    return f"Measured on {results['machine']}; {told(results['versions'])}; seed {results['seed']}."
+    return f"{measured_on(results)[:-1]}; seed {results['seed']}."
 
 
 def rendered() -> dict[str, str]:

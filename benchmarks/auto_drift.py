@@ -12,7 +12,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from drift import CHANGES, GRADUAL, ROWS, function, noises, surface
-from record import blas, environment
+from record import blas, environment, measured_on
 from streamgp.evaluate.metrics import rmse
 from streamgp.job.pipeline import Pipeline
 from streamgp.tables.columns import Column, Schema
@@ -90,7 +90,7 @@ def shown(results: dict[str, Any]) -> str:
             ]
         )
     header = ["change", "rows to recover", "without the watch", "told within 500 rows", "told falsely in 10 000 rows"]
-    return table(header, lines)
+    return f"{table(header, lines)}\n\n{measured_on(results)}"
 
 
 def _recovery(cells: list[dict[str, Any]]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from record import RESULTS, ROOT, environment, write
+from record import RESULTS, ROOT, environment, measured_on, write
 from streamgp.fleet.distributed import DistributedEngine
 
 PAGE, FILE = ROOT / "docs" / "models" / "auto.md", RESULTS / "auto_fleet.json"
@@ -106,7 +106,7 @@ def table(report: dict[str, Any]) -> str:
     for count, cell in report["threads"].items():
         wall = cell["us_per_row"]
         lines.append(f"| {count} | {wall:.0f} | {1e6 / wall:,.0f} | {alone / wall:.1f} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", measured_on(report)])
 
 
 def page_with(page: str, report: dict[str, Any]) -> str:

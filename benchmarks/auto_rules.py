@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from record import blas, environment
+from record import blas, environment, measured_on
 from streamgp.auto.candidates import LEAST_SQUARES, least_squares
 from streamgp.evaluate.metrics import rmse
 from tables import table
@@ -165,4 +165,4 @@ def shown(results: dict[str, Any]) -> str:
         name if name[0] != "r" else f"`{name}`"
         for name in results["cells"][next(iter(results["cells"]))][0]["relative"]
     ]
-    return table(["stream", "best single expert", *names], lines)
+    return f"{table(['stream', 'best single expert', *names], lines)}\n\n{measured_on(results)}"

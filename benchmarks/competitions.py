@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import streamgp as sg
+from record import measured_on
 from rivals_of_series import one_step_ahead, statsforecast
 
 RESULTS = Path(__file__).parent / "results"
@@ -226,7 +227,7 @@ def table_of_rivals(report: dict[str, Any]) -> str:
             f"\nOf {len(steps)} series, those on which our log density one step ahead is larger, and the median "
             f"difference: {'; '.join(told)}."
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, "", measured_on(report)])
 
 
 def run(name: str, path: Path, jobs: int, every: int = 1) -> dict[str, Any]:
@@ -281,9 +282,11 @@ def table() -> str:
         "after `calibrate` | seconds |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
+    places = []
     for name, (title, ahead, others) in TITLES.items():
         if (path := RESULTS / f"forecasts_{name}.json").exists():
-            mean = summary(read(path))
+            mean = summary(report := read(path))
+            places.append(measured_on(report, title))
             covered, calibrated = (
                 ", ".join(f"{100 * mean[head + name]:.1f}%" for name in COVERAGES if head + name in mean)
                 for head in ("", "calibrated ")
@@ -292,7 +295,7 @@ def table() -> str:
                 f"{mean['mase']:.3f} | {others} | {mean['smape']:.2f} | {mean['wql']:.4f} | {covered} | {calibrated}"
             )
             lines.append(f"| {title}, {mean['series']} | {ahead} | {cells} | {mean['seconds']:.1f} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", " ".join(places)])
 
 
 def command(arguments: list[str]) -> None:

@@ -186,7 +186,7 @@ def planted_table(report: dict[str, Any]) -> str:
         ]
         gain = np.exp(np.mean(np.log([one["ratio"] for one in changed])))
         lines.append(f"| {' | '.join((noise, hits, *delays, *rates, f'{gain:.2f}'))} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"{one_run(report)}."])
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from auto import CHOSEN_FIRST_ROWS_ON as CHOSEN_ON
 from auto import STREAMS, stream
 from calibration import PAGE, Rows, command, replaced, with_lags
 from record import RESULTS as FOLDER
-from record import environment
+from record import environment, measured_on
 
 LEVEL, STARTS, LAGS = 0.9, 20, 3
 ALLOWED, ERRORS = (0.85, 0.95), 2.0  # coverage of a stream, and by how many standard errors it may lie outside
@@ -109,7 +109,7 @@ def table(report: dict[str, Any]) -> str:
             for found in (windows[rows] for windows in groups.values())
         ]
         lines.append(f"| {rows} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", measured_on(report)])
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from auto import stream
 from calibration import replaced
 from forecasts import PAGE, synthetic
 from record import RESULTS as FOLDER
-from record import environment
+from record import environment, measured_on
 
 RESULTS = FOLDER / "horizons.json"
 BEGIN, END = "<!-- table of horizons.py -->", "<!-- end of the table of horizons -->"
@@ -111,7 +111,7 @@ def table(report: dict[str, Any]) -> str:
         extremes = f"{one['lowest step']:.1%} to {one['highest step']:.1%}"
         rows.append([f"{name}, {one['lags']} lags", *cells, extremes])
     first, *lines = (f"| {' | '.join(cells)} |" for cells in rows)
-    return "\n".join([first, f"|{'---|' * (len(header) + 1)}", *lines])
+    return "\n".join([first, f"|{'---|' * (len(header) + 1)}", *lines, "", measured_on(report)])
 
 
 def render() -> None:

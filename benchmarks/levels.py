@@ -22,7 +22,7 @@ import streamgp as sg
 from auto import STREAMS, stream
 from calibration import LEVELS, PAGE, SETTLED, levels_of, replaced, with_lags
 from record import RESULTS as FOLDER
-from record import environment
+from record import environment, measured_on
 
 RESULTS = FOLDER / "levels.json"
 BEGIN, END = "<!-- table of levels.py -->", "<!-- end of the table of levels -->"
@@ -80,7 +80,7 @@ def table(report: dict[str, Any]) -> str:
             worst.append(f"{shares[level][name]:.2f}")
         lines.append(["", "", "farthest", *worst, f"{max(crps.values()):.2f}"])
     first, *rows = (f"| {' | '.join(cells)} |" for cells in lines)
-    return "\n".join([first, f"|{'---|' * len(head)}", *rows])
+    return "\n".join([first, f"|{'---|' * len(head)}", *rows, "", measured_on(report)])
 
 
 def render() -> None:

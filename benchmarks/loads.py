@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import streamgp as sg
+from record import measured_on
 from rivals_of_series import statsforecast
 
 RESULTS = Path(__file__).parent / "results" / "forecasts_gefcom.json"
@@ -248,7 +249,7 @@ def table(report: dict[str, Any]) -> str:
         shown = ", ".join(f"{100 * one:.1f}%" for one in (cover.mean(), cover.min(), cover.max())) if cover.size else ""
         days = sum(len(one["days"]) for one in zones.values())
         lines.append(f"| {name} | {days} | {np.mean(own):.2f}% | {np.mean(same):.2f}% | {shown} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", measured_on(report)])
 
 
 def coverage(zones: dict[str, Any]) -> np.ndarray:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from record import measured_on
 from reproductions.data import load
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job import Block, Job, Observer
@@ -237,11 +238,8 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
         found = memory["resident_MiB"].values()
         text += f"\n\nFollowing a file of {memory['rows']:,} rows, resident memory every 500 000 rows: "
         text += f"{min(found):.0f} to {max(found):.0f} MiB."
-    return {
-        "errors": "\n".join(errors),
-        "intervals": "\n".join(intervals),
-        "throughput": text,
-    }
+    tables = {"errors": "\n".join(errors), "intervals": "\n".join(intervals), "throughput": text}
+    return {name: f"{found}\n\n{measured_on(report)}" for name, found in tables.items()}
 
 
 def page_with(page: str, report: dict[str, Any]) -> str:

@@ -32,6 +32,16 @@ def told(versions: dict[str, str]) -> str:
     return ", ".join(f"{package} {version}" for package, version in versions.items() if package not in PACKAGES)
 
 
+def where(results: dict[str, Any]) -> str:
+    """Machine and versions."""
+    return f"{results['machine']}; {told(results['versions'])}"
+
+
+def measured_on(results: dict[str, Any], what: str = "") -> str:
+    """The sentence that stands below every table of results; what: of them, where a table has several."""
+    return f"{what}: measured on {where(results)}." if what else f"Measured on {where(results)}."
+
+
 def environment(*packages: str) -> dict[str, Any]:
     """The machine, and the versions of everything that was measured; a package that is missing is left out."""
     found = {"streamgp": sg.__version__, "python": platform.python_version()}

@@ -22,7 +22,7 @@ import streamgp as sg
 from calibration import PAGE, replaced
 from drift import CHANGES, ROWS, SEEDS, function, noises
 from record import RESULTS as FOLDER
-from record import environment
+from record import environment, measured_on
 
 RESULTS = FOLDER / "recovery.json"
 BEGIN, END = "<!-- table of recovery.py -->", "<!-- end of the table of recovery -->"
@@ -96,7 +96,7 @@ def table(report: dict[str, Any]) -> str:
             ratio = restarted["score"][k] / kept["score"][k]
             cells.append(f"{kept['coverage'][k]:.1%}, {restarted['coverage'][k]:.1%}, {ratio:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", measured_on(report)])
 
 
 def render() -> None:

@@ -27,7 +27,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from record import RESULTS, ROOT, environment, write
+from record import RESULTS, ROOT, environment, measured_on, write
 
 sys.path.insert(0, str(ROOT))
 
@@ -452,10 +452,19 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+# What each table of the page shows, and how it is called there.
+SHOWN = {
+    "promises": {"kills": "`kill -9`", "disk": "Full disk", "malformed": "Wrong requests"},
+    "load": {"load": ""},
+    "soak": {"soak": ""},
+}
+
+
 def page_with(page: str, report: dict[str, Any]) -> str:
     """The page with the tables of these results."""
     for name, table in rendered(report).items():
-        block = f"<!-- {name} of the server -->\n\n{table}\n\n<!-- end -->"
+        places = " ".join(measured_on(report[part], what) for part, what in SHOWN[name].items())
+        block = f"<!-- {name} of the server -->\n\n{table}\n\n{places}\n\n<!-- end -->"
         page = re.sub(f"<!-- {name} of the server -->.*?<!-- end -->", lambda _, b=block: b, page, flags=re.DOTALL)
     return page
 
@@ -475,7 +484,8 @@ def main() -> None:
         found = PARTS[name](*{"soak": [arguments.minutes], "load": [arguments.models]}.get(name, []))
         print(name, json.dumps(found, indent=1), flush=True)
         report = json.loads(FILE.read_text()) if FILE.exists() else {}
-        write(FILE, report | environment(*PACKAGES) | {name: found})
+        place = environment(*PACKAGES)
+        write(FILE, report | place | {name: found | place})
     if PAGE.exists() and set(PARTS) <= report.keys() | set(arguments.parts or PARTS):
         PAGE.write_text(page_with(PAGE.read_text(), json.loads(FILE.read_text())))
 

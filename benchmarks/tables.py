@@ -10,7 +10,7 @@ import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
-from record import read, told
+from record import measured_on, read, told, where
 from streamgp.job.scores import rounded, shown
 
 Cells = Iterable[str]
@@ -172,7 +172,7 @@ def on_cores() -> str:
         cells = [f"{number(rates[key])} ({number(gain)})" for key, gain in gains.items()]
         lines.append([name, number(rates["loop"]), *cells, number(cell["bytes a model"])])
     header = ["recipe", "loop", *(key.replace("1 threads", "1 thread").replace("1 rows", "1 row") for key in gains)]
-    return f"{table([*header, 'bytes a model'], lines)}\n\nMeasured on {where(results)}."
+    return f"{table([*header, 'bytes a model'], lines)}\n\n{measured_on(results)}"
 
 
 def on_gpu() -> str:
@@ -206,7 +206,7 @@ def whole_on_gpu() -> str:
     found = table(["`fleet.track`, m = 50, ms", *kinds, "of it the kernel"], lines)
     return (
         f"{found}\n\nA million models in single precision absorb a row in {number(rivals['jax, vmap'])} ms with JAX "
-        f"(`jit(vmap)`, state donated) and in {number(rivals['torch'])} ms with torch (`bmm` and `baddbmm`)."
+        f"(`jit(vmap)`, state donated) and in {number(rivals['torch'])} ms with torch (`bmm` and `baddbmm`). {gpu()}"
     )
 
 
@@ -224,20 +224,20 @@ def wrapped_on_gpu() -> str:
                 "-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" if both else number(one)
             )
         lines.append([name, *shown])
-    return table(["wrappers around fleets on a GPU, ms", *kinds], lines)
+    return f"{table(['wrappers around fleets on a GPU, ms', *kinds], lines)}\n\n{gpu()}"
 
 
 def fleet_prior() -> str:
     """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
-    cells = read("fleet_prior")["cells"]
+    results = read("fleet_prior")
     seen = ("5 rows", "25 rows", "100 rows", "400 rows")
     lines = []
-    for name, cell in cells.items():
+    for name, cell in results["cells"].items():
         lines += [
             [f"{name}: {which}", *(number(cell[key][which]) for key in seen)]
             for which in ("unknown fleet", "known fleet")
         ]
-    return table(["NLPD of new sensors after", *seen], lines)
+    return f"{table(['NLPD of new sensors after', *seen], lines)}\n\n{measured_on(results)}"
 
 
 def single_precision() -> str:
@@ -253,7 +253,7 @@ def single_precision() -> str:
         else:
             alike.append(kind)
     told = table(["more than 5% worse, better, of 250", *settings], lines)
-    return f"{told}\n\nNone in any of these settings: {'; '.join(alike)}."
+    return f"{told}\n\nNone in any of these settings: {'; '.join(alike)}. {gpu()}"
 
 
 def gpu() -> str:
@@ -262,9 +262,9 @@ def gpu() -> str:
 
 
 def adaptation() -> str:
-    cells = read("adaptation_latency")["cells"]
-    lines = [[name, *(number(cell[which]) for which in ("median", "p99", "p99.9"))] for name, cell in cells.items()]
-    return table(["SOGP, µs a row", "median", "p99", "p99.9"], lines)
+    results, columns = read("adaptation_latency"), ("median", "p99", "p99.9")
+    lines = [[name, *(number(cell[which]) for which in columns)] for name, cell in results["cells"].items()]
+    return f"{table(['SOGP, µs a row', *columns], lines)}\n\n{measured_on(results)}"
 
 
 UNCALIBRATED = "StreamRegressor(Standardize(KRLST()))"  # which errs as the default does
@@ -295,11 +295,6 @@ def river() -> str:
     return f"{table(header, lines)}\n\nOne run, one thread, on {where(results)}; seed {results['seed']}."
 
 
-def where(results: dict[str, Any]) -> str:
-    """Machine and versions."""
-    return f"{results['machine']}; {told(results['versions'])}"
-
-
 def machine() -> str:
     """Where everything was measured; once if it was the same for all files, which also say which BLAS it was."""
     names = ("cost_per_row", "one_row", "where_time_goes", "rows_seen", "footprint", "start_up")
@@ -326,7 +321,7 @@ def spark_speed() -> str:
     cells = results["cells"].values()
     loads = [cell["load before"] for cell in cells if "load before" in cell]
     return (
-        f"{by_shards()}\n\nMeasured on {where(results)}. The machine was shared: the load average "
+        f"{by_shards()}\n\n{measured_on(results)} The machine was shared: the load average "
         f"before each measurement was {number(min(loads))} to {number(max(loads))}. A quiet machine is faster."
     )
 
@@ -343,14 +338,15 @@ def by_shards() -> str:
 
 
 def spark_exact() -> str:
-    cells = read("spark")["cells"]
-    lines = []
+    results = read("spark")
+    cells, lines = results["cells"], []
     for key in ("equality", "equality after kills"):
         cell = cells[key]
         killed = ", ".join(f"{what} {count} times" for what, count in cell["killed"].items() if count) or "none"
         names = "keys", "rows", "batches", "predictions", "different"
         lines.append([killed, *(str(cell[name]) for name in names)])
-    return table(["kill -9", "keys", "rows", "batches", "predictions", "different from one process"], lines)
+    header = ["kill -9", "keys", "rows", "batches", "predictions", "different from one process"]
+    return f"{table(header, lines)}\n\n{measured_on(results)}"
 
 
 def spark_state() -> str:
@@ -378,7 +374,7 @@ def spark_state() -> str:
             between(first_batches(cells, keys[-1], shards), "seconds of the first batch", "s"),
         ],
     ]
-    return table(["what", "how much"], lines)
+    return f"{table(['what', 'how much'], lines)}\n\n{measured_on(read('spark'))}"
 
 
 def first_batches(cells: dict[str, Any], keys: int, shards: list[int]) -> list[dict[str, Any]]:

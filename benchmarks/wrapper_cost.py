@@ -20,7 +20,7 @@ import streamgp as sg
 from calibration import PAGE, command, replaced
 from contestants import Rows
 from record import RESULTS as FOLDER
-from record import environment
+from record import environment, measured_on
 from timing import difference, seconds, summary
 
 RESULTS = FOLDER / "wrapper_cost.json"
@@ -70,7 +70,7 @@ def table(report: dict[str, Any]) -> str:
     for model, found in report["models"].items():
         added = " | ".join(f"{found['added'][name]:.1f}" for name in wrappers)
         lines.append(f"| `{model}` | {found[ALONE]['median']:.1f} | {added} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", measured_on(report)])
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ def test_rivals_are_kept_beside_the_series(tmp_path):
     theirs = {"mase": 2.0, "seconds": 3.0, "coverage 0.5": 0.4, "coverage 0.8": 0.7, "coverage 0.95": 0.9}
     step = {"TimeGP": -1.0, "Calibrated(TimeGP)": -0.9, "skaters": -1.5, "skaters, not sticky": -0.95}
     rivals = {"MSTL": {"a": theirs, "b": {"failed": "why"}}, "one step ahead": {"a": step}}
-    report = {"machine": "x", "series": {"a": ours, "b": ours}, "rivals": rivals}
+    report = {"machine": "x", "versions": {}, "series": {"a": ours, "b": ours}, "rivals": rivals}
     path = tmp_path / "results.json"
     path.write_text(competitions.text_of(report))
     assert competitions.read(path) == report
@@ -50,10 +50,13 @@ def test_loads_are_compared_on_the_days_that_all_have_forecast():
     load = np.full(loads.HOURS, 50.0)
     ours = {day: [np.full(loads.HOURS, error), load, np.ones(loads.HOURS)] for day, error in ((1, 1.0), (2, 3.0))}
     theirs = {2: [np.full(loads.HOURS, -2.0), load, np.full(loads.HOURS, np.nan)]}
-    report = {"contestants": {"A": {"5": loads.summary(ours)}, "B": {"5": loads.summary(theirs)}}}
+    contestants = {"A": {"5": loads.summary(ours)}, "B": {"5": loads.summary(theirs)}}
+    report = {"machine": "x", "versions": {"streamgp": "0.1.0", "numpy": "2.0.0"}, "contestants": contestants}
     assert loads.table(report).splitlines()[2:] == [
         "| A | 2 | 4.00% | 6.00% | 100.0%, 100.0%, 100.0% |",
         "| B | 1 | 4.00% | 4.00% |  |",
+        "",
+        "Measured on x; streamgp 0.1.0.",
     ]
 
 
