@@ -50,6 +50,16 @@ def test_a_block_is_scored_as_its_rows_are():
     assert inside == sum(low <= y <= high for _, y, _, low, high in known)
 
 
+def test_the_largest_numbers_there_are_have_extremes_and_an_infinite_error():
+    targets = [np.nan, 1.5e308, 1.7e308, -1.6e308, np.nan]
+    points = np.column_stack([np.arange(1, 6), targets, *np.zeros((3, 5))])
+    assert history.thinned(points, 2)[:, 0].tolist() == [3.0, 4.0]
+    halves = np.array([history.summarized(points[:3]), history.summarized(points[3:])])
+    for block in (history.summarized(points), history.merged(halves)):
+        assert block[2 : history.SUMS].tolist() == [3.0, np.inf, 0.0]
+        assert block[history.SUMS :: history.POINT].tolist() == [3.0, 4.0]
+
+
 def test_blocks_are_merged_so_that_a_long_history_stays_small(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "MOST_BLOCKS", 8)
     journal = Journal(tmp_path)

@@ -22,6 +22,7 @@ SCORED_PARTS, LEAST_SCORED = 60, 25  # parts of a history that are scored; rows 
 NO_POINTS, NO_BLOCKS = np.empty((0, POINT)), np.empty((0, WIDTH))
 
 
+@np.errstate(over="ignore")  # an error whose square is infinite is answered as null
 def summarized(points: FloatArray) -> FloatArray:
     """One block of the rows, (WIDTH,).
 
@@ -37,6 +38,7 @@ def summarized(points: FloatArray) -> FloatArray:
     return np.concatenate([[points[0, 0], points[-1, 0]], sums, points[_extremes(points)].ravel()])
 
 
+@np.errstate(over="ignore")
 def merged(blocks: FloatArray) -> FloatArray:
     """One block of several, (WIDTH,).
 
@@ -108,5 +110,6 @@ def _scores(blocks: FloatArray) -> Iterator[ScoredRows]:
 def _extremes(points: FloatArray) -> list[int]:
     """Which points have the smallest and the largest target, or mean where there is no target, in their order."""
     values = np.where(np.isfinite(points[:, 1]), points[:, 1], points[:, 2])
-    known = np.nan_to_num(values, nan=float(np.nanmean(values)) if np.isfinite(values).any() else 0.0)
-    return sorted([int(np.argmin(known)), int(np.argmax(known))])
+    known = np.isfinite(values)
+    smallest, largest = np.argmin(np.where(known, values, np.inf)), np.argmax(np.where(known, values, -np.inf))
+    return sorted([int(smallest), int(largest)])

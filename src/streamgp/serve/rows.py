@@ -85,7 +85,9 @@ def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
             422, "invalid_body", f"the body does not fit: {error}", "GET /openapi.json describes it"
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RefusedError(400, "invalid_json", f"the body is not JSON: {error}", "send UTF-8 JSON") from None
+        said = f"is not JSON: {error}" if body.strip() else "is empty"
+        hint = "send UTF-8 JSON, in which null stands for NaN"
+        raise RefusedError(400, "invalid_json", f"the body {said}", hint) from None
 
 
 def read_rows(body: bytes, kind: str, precision: str = "ns") -> list[Row]:
