@@ -55,6 +55,26 @@ def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
     np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("unit", "start"), [(1, 0), (1, 1.7e9), (10**3, 1.7e9), (10**6, 1.7e9), (10**9, 1.7e9)])
+def test_numbers_as_times_are_the_times_of_the_model(tmp_path, unit, start):
+    rng = np.random.default_rng(3)
+    times, x = np.cumsum(rng.integers(1, 5400, 120)), rng.uniform(-3, 3, 120)
+    y = np.sin(x) + 0.01 * np.arange(120)
+    path = tmp_path / "table.csv"
+    path.write_text(
+        "t,x,y\n"
+        + "".join(
+            f"{(int(start) + t) * unit},{a!r},{b!r}\n"
+            for t, a, b in zip(times.tolist(), x.tolist(), y.tolist(), strict=True)
+        )
+    )
+    pipeline = run(path).pipeline
+    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life="2h"), warmup=built_from(pipeline))
+    model.learn_many(x[:, None], y, time=times)
+    at = np.linspace(-3, 3, 9)[:, None]
+    np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-8)
+
+
 @pytest.mark.parametrize("change", ["2024-03-31T01:00+00:00", "2024-10-27T01:00+00:00"])
 def test_a_run_forgets_as_the_library_does_when_clocks_change(tmp_path, change):
     """Clocks go forward in March and back in October: what elapses is that of UTC, and times are shown as written."""
@@ -127,5 +147,5 @@ def test_times_before_any_that_can_be_read_are_the_first_one():
 
     schema = Schema((Column("at", "time"), Column("x", "number"), Column("y", "number")), "y", ("x",), "at")
     pipeline = Pipeline(schema, "KRLST", SETTINGS)
-    assert pipeline.clock.moments(["?", ""], pipeline.stream).tolist() == [0.0, 0.0]
-    assert pipeline.clock.moments(["?", "1970-01-02", "", "1970-01-01"], pipeline.stream).tolist() == [86400.0] * 4
+    assert pipeline.times.moments(["?", ""], pipeline.stream).tolist() == [0.0, 0.0]
+    assert pipeline.times.moments(["?", "1970-01-02", "", "1970-01-01"], pipeline.stream).tolist() == [86400.0] * 4

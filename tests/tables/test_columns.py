@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamgp.tables import BadRow, Chunk, RowEncoder, RowsError, Schema, recognize
-from streamgp.tables.dates import as_iso, order_of, seconds
+from streamgp.tables.dates import TimeReader, as_iso, form_of
 
 
 def chunk(**columns):
@@ -114,11 +114,55 @@ def test_cycles_of_the_time_are_inputs_where_some_hundred_rows_can_show_them(spa
     assert recognize(chunk(time=stamps, x=["1"] * 20, y=["2"] * 20), "y").cycles == cycles
 
 
-def test_seconds_of_dates_and_stamps():
+def test_seconds_of_dates():
+    seconds = TimeReader().seconds
     assert seconds("1970-01-02") == seconds("1970-01-02T05:00:00+05:00") == seconds("1970-01-02T00:00Z") == 86400
-    assert seconds("1700000000") == seconds("1700000000000") == 1.7e9
-    assert seconds("12.5") is None
-    assert seconds("soon") is None
+    assert seconds("1970-01-02T05:00+05:00", local=True) == 86400 + 5 * 3600
+    assert TimeReader("DMY").seconds("02.01.1970 00:00") == 86400
+    assert np.isnan(TimeReader().moments(["12.5", "soon", "", "1700000000"])).all()
+
+
+def test_a_leap_second_is_the_first_of_the_next_minute():
+    last = TimeReader().seconds("2016-12-31T23:59:59Z")
+    for text in ("2016-12-31T23:59:60Z", "2017-01-01 01:59:60+02:00"):
+        assert TimeReader().seconds(text) == last + 1
+    assert TimeReader().seconds("2016-12-31 23:59:60.5") == last + 1.5
+    assert TimeReader("DMY").seconds("31.12.2016 23:59:60") == last + 1
+    assert np.isnan(TimeReader().seconds("2016-12-31T23:59:61Z"))
+    assert np.isnan(TimeReader().seconds("9999-12-31T23:59:60Z"))
+    stamps = [f"2016-12-31T{i:02d}:59:59Z" for i in range(24)]
+    encoder = RowEncoder(recognize(chunk(time=stamps, y=["1"] * 24), "y"))
+    assert encoder.schema.cycles == ("time of day", "day of week")
+    assert encoder.encode(chunk(time=["2016-12-31T23:59:60Z"], y=["1"])).bad == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "form", "unit"),
+    [
+        ([1.7e9, 1.7e9 + 0.25, 1.7e9 + 60], "seconds since 1970", 1),
+        ([1700010112345, 1700010112346, 1700010112347], "milliseconds since 1970", 1e3),  # in ISO 8601 1700-01-01 23:45
+        ([1700010112345000, 1700010112345001, 1700010112345002], "microseconds since 1970", 1e6),
+        ([1700010112345000000, 1700010112345000256, 1700010112345000512], "nanoseconds since 1970", 1e9),
+        ([0, 1, 2.5], "a number, which counts as seconds", 1),
+        ([10150101, 10150102, 10150103], "a number, which counts as seconds", 1),
+        ([-3e20, 0, 3e20], "a number, which counts as seconds", 1),
+    ],
+)
+def test_numbers_are_times_in_one_unit_which_is_told(numbers, form, unit):
+    rows = chunk(t=list(map(str, numbers)), y=["1", "2", "3"])
+    schema = recognize(rows, "y")
+    assert told(rows, "time: ") == f"time: t ({form})"
+    found = schema.reader.moments(encoded(rows)[0].times)
+    np.testing.assert_allclose(found, np.array(numbers, dtype=float) / unit, rtol=1e-15)
+    assert schema.is_dated is form.endswith("1970")
+    assert Schema.from_dict(schema.to_dict()).reader == schema.reader
+
+
+def test_numbers_as_times_have_the_decimal_mark_of_their_column():
+    rows = chunk(t=["0,5", "1,25", "2,0"], y=["1,5", "2,5", "3,5"])
+    schema = recognize(rows, "y")
+    assert schema.reader.moments(["0,5", "1.000,25", "", "?", "inf", "x"])[:2].tolist() == [0.5, 1000.25]
+    assert np.isnan(schema.reader.moments(["", "?", "inf", "x", "2024-01-01"])).all()
 
 
 def test_the_time_of_day_goes_by_the_clock_and_the_spacing_of_rows_by_utc():
@@ -127,7 +171,7 @@ def test_the_time_of_day_goes_by_the_clock_and_the_spacing_of_rows_by_utc():
     hours = [i + 18 + (offset - 1) for i, offset in enumerate(offsets)]
     at = [f"2024-03-{30 + h // 24}T{h % 24:02d}:00+0{o}:00" for h, o in zip(hours, offsets, strict=True) if h < 48]
     assert at[7:9] == ["2024-03-31T01:00+01:00", "2024-03-31T03:00+02:00"]
-    assert np.diff([seconds(text) for text in at]).tolist() == [3600] * (len(at) - 1)
+    assert np.diff(TimeReader().moments(at)).tolist() == [3600] * (len(at) - 1)
     rows, encoder = encoded(chunk(at=at, y=["1"] * len(at)))
     assert encoder.schema.cycles == ("time of day", "day of week")
     assert encoder.schema.seasons == (24, 168)
@@ -200,8 +244,8 @@ def test_dates_in_any_order_are_read_as_the_same_times(written, order):
 
 def test_dates_without_a_day_beyond_12_are_read_in_the_closer_order_and_told():
     days = [f"0{month}/0{day}/2025" for month in (1, 2) for day in range(1, 10)]
-    assert order_of(days) == ("MDY", False)
-    assert order_of(
+    assert form_of(days) == ("MDY", False)
+    assert form_of(
         [f"{day}/{month}/2025" for _, month, day in map(str.split, [f"x {d[:2]} {d[3:5]}" for d in days])]
     ) == (
         "DMY",
@@ -210,7 +254,7 @@ def test_dates_without_a_day_beyond_12_are_read_in_the_closer_order_and_told():
     assert "no day is beyond 12, so that this is a guess; write 2025-12-31 to be sure" in told(
         chunk(when=days, y=range(18)), "time: "
     )
-    assert order_of(["01.02.2025", "02.02.2025"]) == ("DMY", True)
+    assert form_of(["01.02.2025", "02.02.2025"]) == ("DMY", True)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +267,10 @@ def test_dates_without_a_day_beyond_12_are_read_in_the_closer_order_and_told():
         ("31-Foo-2025", "DMY", None),
         ("31.12.2025 24:00", "DMY", None),
         ("2025.12.31", "DMY", None),
+        ("31.12.99 23:59:60", "DMY", "2000-01-01 00:00:00"),
+        ("1/1/00", "MDY", "2000-01-01 00:00:00"),
+        ("31-Dec-68", "DMY", "2068-12-31 00:00:00"),
+        ("01.01.69", "DMY", "1969-01-01 00:00:00"),
     ],
 )
 def test_a_date_is_read_in_its_order_or_not_at_all(text, order, iso):

@@ -38,6 +38,6 @@ def next_steps(
     if report is None:
         steps.append(f"look at it: {again} --report report.html")
     if not judged:
-        rate = RATE_BY_TIME if run.schema.time else RATE_BY_ROW
+        rate = RATE_BY_TIME if run.schema.is_dated else RATE_BY_ROW
         steps.append(f"find abnormal rows: {again} --alarms {rate}")
     return steps[:MOST]

@@ -87,6 +87,6 @@ def _refuse_no_time(request: Request, stream: StreamModel) -> NoReturn:
     elif stream._moment() is not None:
         which, instead = "a kernel over time", "add the column, or drop `time`"
     raise RowsError(
-        f"{which} needs a column that says when each row was observed, with dates or Unix times, and there is none; "
+        f"{which} needs a column that says when each row was observed, with dates or numbers, and there is none; "
         f"{instead}"
     )

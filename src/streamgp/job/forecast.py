@@ -19,10 +19,8 @@ from streamgp.job.opening import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
 from streamgp.tables import RowsError, WriteError
 from streamgp.tables.columns import listed
-from streamgp.tables.dates import seconds
 from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.formats import Chunk, read_rows
-from streamgp.tables.numbers import as_number
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import finite
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
@@ -52,7 +50,7 @@ class Readings:
         self.X = np.empty((0, len(self.schema.input_names)))
         self.zone: dt.tzinfo | None = None
         self.separator = " "
-        self.is_dated = False
+        self.is_dated = self.schema.is_dated
         self.unusable = self.repeated = self.unordered = self.refused = self._read = 0
         self._screen = np.zeros((1, outliers.NUMBERS))
 
@@ -62,7 +60,7 @@ class Readings:
         times = np.arange(float(len(rows.y))) + self._read
         if rows.times is not None:
             self._note_dates(rows.times)
-            times = self._moments(rows.times)
+            times = self.schema.reader.moments(rows.times)
         self._read += len(rows.y)
         usable = np.isfinite(times)
         self.unusable += len(rows.bad) + int(np.count_nonzero(~usable))
@@ -72,24 +70,15 @@ class Readings:
         """The same for rows of another table, which has the time and the inputs."""
         encoder = RowEncoder(self.schema, self._encoder.last.copy())
         rows = encoder.fill(encoder.encode(chunk))
-        times = self._moments(rows.times or [])
+        times = self.schema.reader.moments(rows.times or [])
         usable = np.isfinite(times)
         return times[usable], rows.y[usable], rows.X[usable]
 
-    def _moments(self, texts: Sequence[str]) -> FloatArray:
-        """When: seconds since 1970 of dates, or the numbers that stand there; NaN where neither does."""
-        found = [seconds(text) for text in texts]
-        if not self.is_dated:
-            decimal = "" if self.schema.time_parts else self.schema.column(self.schema.time).decimal
-            found = [as_number(text, decimal) for text in texts]
-        return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
-
     def _note_dates(self, texts: Sequence[str]) -> None:
         """How the last date is written."""
-        last = next((text for text in reversed(texts) if seconds(text) is not None), None)
-        if last is None:
+        last = next((text for text in reversed(texts) if np.isfinite(self.schema.reader.seconds(text))), None)
+        if last is None or not self.is_dated:
             return
-        self.is_dated = True
         try:
             self.zone = dt.datetime.fromisoformat(last).tzinfo
             self.separator = "T" if "T" in last else " "

@@ -27,7 +27,7 @@ class LateRun(SavedRun):
         new: list[int] = []  # rows of the block that are predicted
         judged = [np.empty((2, 0))]  # of these
         issued, scored = [self.stream._empty()], [self.stream._empty()]
-        targets, moments, observed = [np.empty(0)], self.clock.moments(rows.times, self.stream), rows.y.copy()
+        targets, moments, observed = [np.empty(0)], self.times.moments(rows.times, self.stream), rows.y.copy()
         for i, (name, alone) in enumerate(rows.tickets or []):
             y, time, comes, found = rows.y[i : i + 1], part(moments, i, i + 1), not np.isnan(rows.y[i]), None
             known = name in late or (alone and comes)
@@ -90,7 +90,7 @@ class LateRun(SavedRun):
                 "where targets come late"
             )
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        times = self.clock.issued(rows.times, self.stream)
+        times = self.times.issued(rows.times, self.stream)
         conditions = None if times is None else self.stream._conditions_at(times, len(own), many=True)
         p, lines = unresolved(self.stream, own, conditions)
         return np.hstack([lines, packed(p, 1)])
@@ -115,7 +115,7 @@ class LateRun(SavedRun):
             y: (n,) their targets.
             times: when they came, if models forget by time; None: when the last row came.
         """
-        time, stream = self.clock.moments([""] * len(y) if times is None else times, self.stream), self.stream
+        time, stream = self.times.moments([""] * len(y) if times is None else times, self.stream), self.stream
         numbers = np.arange(self.rows + 1, self.rows + len(y) + 1)
         y = self.screening.take(y, self.rows + 1)
         for t, line in enumerate(lines):

@@ -12,14 +12,13 @@ from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
 from streamgp.job.building import checked_lags, stream_model
 from streamgp.job.changes import Changes
-from streamgp.job.clock import Clock, uses_time
 from streamgp.job.few import FewRow, Unscored, few_rows
 from streamgp.job.late import LateRun
 from streamgp.job.predicted import in_columns, nothing
 from streamgp.job.request import Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
-from streamgp.job.times import Times
+from streamgp.job.times import Times, uses_time
 from streamgp.job.yardsticks import Measured, yardsticks
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import Schema
@@ -75,11 +74,10 @@ class Pipeline(LateRun):
         self.screening = Screening(len(schema.input_names), self.request.run.screen)
         self._scores = RunningScores(list(named))
         self._changes = Changes(len(schema.input_names), self.request.run.drift)
-        self.times = Times(self.request.run.warmup + self.horizon + MORE_TIMES)
+        self.times = Times(schema.reader, self.request.run.warmup + self.horizon + MORE_TIMES)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self.tickets = Tickets[int](self.request.run.pending) if schema.ticket else None
-        self.clock = Clock()
         self._unscored = Unscored()
         self.scored = nothing(self)  # the rows whose targets came last
 
@@ -95,7 +93,7 @@ class Pipeline(LateRun):
         if self.tickets is not None:
             return self._take_late(rows, self.tickets)
         n, h, start = len(rows.y), self.horizon, 0
-        time, blocks = self.clock.moments(rows.times, self.stream), [] if n else [nothing(self)]
+        time, blocks = self.times.moments(rows.times, self.stream), [] if n else [nothing(self)]
         shown = self.times.add(rows.times, n)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))

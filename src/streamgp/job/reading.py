@@ -14,7 +14,6 @@ from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract.model import StreamModel
 from streamgp.contract.waiting import Tickets
 from streamgp.job.changes import Changes, StreamChange
-from streamgp.job.clock import Clock
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores, shown
 from streamgp.job.screening import Screening
@@ -78,7 +77,6 @@ class ReadableRun:
     times: Times
     encoder: RowEncoder
     tickets: Tickets[int] | None  # of rows that wait, where there is a ticket column
-    clock: Clock
     position: Position  # in the source
     extra: dict[str, Any]  # what else is kept in the file
     _marked: int = 0  # alarms whose times are kept

@@ -17,7 +17,6 @@ from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.predicted import nothing
 from streamgp.job.summary import Summary
-from streamgp.tables.dates import seconds
 from streamgp.tables.formats import Chunk
 from streamgp.tables.framed import FrameReader
 from streamgp.tables.source import RowsError
@@ -94,9 +93,10 @@ class Predicted:
     def _when(self) -> tuple[Any, str]:
         """What the rows are drawn over, and what it is called."""
         if self.rows.time is not None:
-            moments = [seconds(text) for text in self.rows.time]
-            if all(moment is not None for moment in moments):
-                return np.array(moments).astype("datetime64[s]"), self.pipeline.schema.time
+            schema = self.pipeline.schema
+            moments = schema.reader.moments(self.rows.time)
+            if np.isfinite(moments).all():
+                return (1e6 * moments).round().astype("datetime64[us]") if schema.is_dated else moments, schema.time
         return self.rows.row, "row"
 
 

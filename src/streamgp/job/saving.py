@@ -136,7 +136,7 @@ def _request_of(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple
 
 def _arrays(run: ReadableRun) -> dict[str, np.ndarray]:
     """The arrays of all parts by name, of fixed shape."""
-    return {"last": run.encoder.last, "moment": run.clock.last, "scores": run.scores.sums}
+    return {"last": run.encoder.last, "scores": run.scores.sums}
 
 
 def _described(tickets: Tickets[int], counts: dict[str, int] | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Times of rows, for people: those of the last rows, and of rows at which something happened."""
+"""Times of rows: for models, and for people those of the last rows and of rows at which something happened."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import refuse_unlike
 from streamgp.settings import FloatArray
-from streamgp.tables.dates import seconds
-from streamgp.tables.numbers import as_number
+from streamgp.tables.dates import TimeReader
 
 DAY = 86400.0
 UNKNOWN = np.full(256, np.nan)  # times of few rows that have none
@@ -19,25 +19,51 @@ MOST_ANCHORS = 256  # rows whose times are kept for good; every other one is dro
 
 
 class Times:
-    """Which time a row has, as its table writes it: by the clock on the wall.
+    """Which time a row has: for models one that does not go back, for people as its table writes it, by the clock on
+    the wall.
 
     Args:
+        reader: of the times.
         room: last rows whose times are kept.
     """
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, reader: TimeReader, room: int) -> None:
+        self._reader = reader
+        self._moment = np.array([np.nan])  # of the last row, for models
         self._last = np.full(room, np.nan)  # at the number of the row modulo room
         self._rows = np.zeros(1, dtype=np.int64)
         self._marked = np.empty((0, 2))  # row and time
         self._anchors, self._every = np.empty((0, 2)), np.ones(1, dtype=np.int64)  # row and time, at regular intervals
-        self._dated = np.zeros(1)  # whether these are dates, in seconds since 1970, and not other numbers
+
+    def moments(self, texts: Sequence[str] | None, model: StreamModel) -> FloatArray | None:
+        """When rows came, if the model uses it; one that cannot be read, or goes back, counts as the last.
+
+        It is 0 where no time is known so far.
+        """
+        if texts is None or not uses_time(model):
+            return None
+        known = self._forward(texts)
+        self._moment[0] = known[-1]
+        return np.nan_to_num(known[1:])
+
+    def issued(self, texts: Sequence[str] | None, model: StreamModel) -> FloatArray | None:
+        """When rows came whose targets come later, if the model sees it and does not forget by it; nothing changes."""
+        if texts is None or not uses_time(model) or model._needs_time:
+            return None
+        return np.nan_to_num(self._forward(texts)[1:])
+
+    def _forward(self, texts: Sequence[str]) -> FloatArray:
+        """The last time and the times of rows, which do not go back; NaN: none is known so far."""
+        known = np.fmax.accumulate([*self._moment, *self._reader.moments(texts)])
+        first = known[~np.isnan(known)]
+        return np.where(np.isnan(known), first[0], known) if len(first) else known
 
     def add(self, texts: Sequence[str] | None, n: int) -> FloatArray:
         """Take the times of rows that follow the last ones, as they are written; return them as numbers."""
         if texts is None:
             self._rows[0] += n
             return UNKNOWN[:n] if n <= len(UNKNOWN) else np.full(n, np.nan)
-        found = np.array([self._read(text) for text in texts], dtype=np.float64)
+        found = self._reader.moments(texts, local=True)
         first, room = int(self._rows[0]) + 1, len(self._last)
         kept = min(n, room)
         self._last[np.arange(first + n - kept, first + n) % room] = found[n - kept :]
@@ -62,19 +88,11 @@ class Times:
 
     def anchors(self) -> list[tuple[int, float]]:
         """Rows and their times, in seconds by the clock on the wall: some of all, and the last; none without dates."""
-        if not self._dated[0]:
+        if not self._reader.is_dated:
             return []
         last = [self._rows[0], self.moment(int(self._rows[0]))]
         known = [pair for pair in [*self._anchors.tolist(), last] if np.isfinite(pair[1])]
         return [(int(row), moment) for row, moment in known]
-
-    def _read(self, text: str) -> float:
-        moment = seconds(text, local=True)
-        if moment is not None:
-            self._dated[0] = 1.0
-            return moment
-        number = None if self._dated[0] else as_number(text)
-        return np.nan if number is None else number
 
     def mark(self, rows: Iterable[int]) -> None:
         """Keep the times of rows at which something happened."""
@@ -101,7 +119,7 @@ class Times:
         """A time for people; nothing for NaN."""
         if not np.isfinite(moment):
             return ""
-        if not self._dated[0]:
+        if not self._reader.is_dated:
             return f"{moment:.15g}"
         try:
             date = datetime.fromtimestamp(moment, UTC)
@@ -115,7 +133,7 @@ class Times:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
-        own = {"last": self._last, "rows": self._rows, "marked": self._marked, "dated": self._dated}
+        own = {"last": self._last, "rows": self._rows, "marked": self._marked, "moment": self._moment}
         own |= {"anchors": self._anchors, "every": self._every}
         return {f"times.{name}": array for name, array in own.items()}
 
@@ -130,3 +148,8 @@ class Times:
         refuse_unlike(saved, wanted)
         for name in wanted:
             setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
+
+
+def uses_time(model: StreamModel) -> bool:
+    """Whether a model uses the times of rows."""
+    return model._needs_time or model._sees_time

@@ -42,7 +42,6 @@ from streamgp.serve.messages import (
 from streamgp.serve.rows import as_chunk
 from streamgp.settings import FloatArray, nearest
 from streamgp.tables.columns import Schema, listed
-from streamgp.tables.dates import seconds
 from streamgp.tables.declared import misspelled
 from streamgp.tables.encoding import EncodedRows
 from streamgp.tables.formats import LOOK
@@ -328,13 +327,14 @@ class Learner:
 
     def _keep_past(self, rows: Sequence[tuple[int, float]], times: list[str] | None) -> None:
         """Keep numbers and targets of rows for forecasts."""
-        if times is None:
+        schema = self._ready().schema
+        if times is None or not schema.reader.is_dated:
             self.past.extend([(row, math.nan, y) for row, y in rows])
             return
         for (row, y), text in zip(rows, times, strict=True):
-            moment = seconds(text) if text else None
-            self.past.append((row, math.nan if moment is None else moment, y))
-            if moment is not None:
+            moment = schema.reader.seconds(text)
+            self.past.append((row, moment, y))
+            if math.isfinite(moment):
                 self.written = text
 
     def _noted(self, pipeline: Pipeline) -> Noted:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from streamgp.tables.dates import as_iso, joined_parts
+from streamgp.tables.dates import ORDERS, TimeReader, as_iso, joined_parts
 from streamgp.tables.formats import Chunk
 
 MOST_NAMES = 20  # that a message lists
@@ -30,7 +30,7 @@ class Column(NamedTuple):
         levels: of a category, the ones that have an input of their own.
         note: why, or how its numbers are written, for whoever reads it.
         decimal: the decimal mark of its numbers, "." or ","; "": none was seen.
-        form: the unit of its numbers, or the order of its dates (of ORDERS); "": neither.
+        form: the unit of its numbers, or how it writes times (of FORMS); "": neither.
         missing: values that stand for missing ones.
         closed: whether no other levels of a category join later.
     """
@@ -88,6 +88,19 @@ class Schema:
         """The columns that rows must have."""
         time = self.time_parts or ((self.time,) if self.time else ())
         return [*self.inputs, self.target, *time, *([self.ticket] if self.ticket else [])]
+
+    @cached_property
+    def reader(self) -> TimeReader:
+        """Reads the times of rows."""
+        if self.time_parts or not self.time:
+            return TimeReader()
+        column = self.column(self.time)
+        return TimeReader(column.form, column.decimal)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether rows have dates."""
+        return bool(self.time) and self.reader.is_dated
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -201,14 +214,14 @@ def level_of(value: Any) -> str:
     return text if text.strip() else EMPTY
 
 
-def times_of(chunk: Chunk, time: str, parts: Sequence[str], order: str) -> list[str] | None:
+def times_of(chunk: Chunk, time: str, parts: Sequence[str], form: str) -> list[str] | None:
     """When rows were observed: as it was written, or in ISO 8601 where that was in another order or several columns."""
     if parts:
         return joined_parts([values_of(chunk, name) for name in parts])
     if not time:
         return None
     times = ["" if value is None else str(value) for value in values_of(chunk, time)]
-    return [as_iso(text, order) or text for text in times] if order else times
+    return [as_iso(text, form) or text for text in times] if form in ORDERS else times
 
 
 def listed(names: Sequence[str]) -> str:

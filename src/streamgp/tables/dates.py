@@ -1,24 +1,35 @@
-"""Dates as people write them: ISO 8601, Unix times, 31.12.2025 14:00, 12/31/2025 2 PM, or parts in several columns."""
+"""Times of rows as tables write them: dates in ISO 8601, 31.12.2025 14:00, 12/31/2025 2 PM, in parts; or numbers.
+
+How a column writes them is its form, which is decided once, on the first rows; ``TimeReader`` reads all others by it.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamgp.settings import FloatArray, unix_seconds
-from streamgp.tables.numbers import LEAST_NUMBERS, as_number, is_missing
+from streamgp.tables.numbers import LEAST_NUMBERS, are_mostly_numbers, as_number, is_missing
 
 ORDERS = {"YMD": "year/month/day", "DMY": "day/month/year", "MDY": "month/day/year"}
+NUMBER = "number"
+UNITS = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9, NUMBER: 1.0}  # of a second
+FORMS = ORDERS | {unit: f"{unit} since 1970" for unit in UNITS} | {NUMBER: "a number, which counts as seconds"}
+SINCE_1970 = 1e8, 1e10  # seconds, from 1973 to 2286: in each unit other numbers, so that these tell the unit
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WRITTEN = re.compile(
     r"(?P<first>\d{1,4})(?P<mark>\s?[-/.]\s?| )(?P<second>\d{1,2}|[A-Za-z]{3,9})(?P=mark)(?P<third>\d{2,4})"
     r"(?:(?:T|,?\s+)(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second_of_minute>\d{2})(?:[.,](?P<rest>\d{1,9}))?)?"
     r"(?:\s?(?P<half>[AaPp][Mm]))?)?"
 )
+LEAP_SECOND = re.compile(r"(\d\d:\d\d):60")
+DIGITS_OF_DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # 20240131
+YEARS_OF_1900 = 69  # two digits from here on are of 19xx, as in POSIX
 # The names of columns that make up a date together, each with its smallest and largest value.
 PARTS = (
     (re.compile("year|yr|yyyy", re.I), 1900, 2200),
@@ -30,31 +41,65 @@ PARTS = (
 NEEDED_PARTS = 3  # year, month and day
 
 
-def seconds(text: str, local: bool = False) -> float | None:
-    """Seconds since 1970 of a date and time in ISO 8601, or of a Unix time in seconds or milliseconds.
+class TimeReader(NamedTuple):
+    """Reads the times of rows: for models, for people and for forecasts.
 
     Args:
-        text: a time with an offset from UTC is converted; one without counts as UTC, as in the library.
-        local: leave the offset out, for what goes by the clock on the wall.
+        form: how they are written, of FORMS; "": in ISO 8601.
+        decimal: the decimal mark of numbers.
+
+    Example:
+        >>> TimeReader().seconds("1970-01-02"), TimeReader("milliseconds").seconds("86400000")
+        (86400.0, 86400.0)
     """
+
+    form: str = ""
+    decimal: str = ""
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether times are seconds since 1970, and not other numbers."""
+        return self.form != NUMBER
+
+    def seconds(self, text: str, local: bool = False) -> float:
+        """Seconds since 1970, or the number that stands there; NaN where neither does.
+
+        Args:
+            text: a date with an offset from UTC is converted; one without counts as UTC, as in the library.
+            local: leave the offset out, for what goes by the clock on the wall.
+        """
+        if self.form in UNITS:
+            number = as_number(text, self.decimal)
+            if number is not None:
+                return number / UNITS[self.form] if math.isfinite(number) else math.nan
+        if not self.is_dated:
+            return math.nan
+        moment = _moment(text) or _moment(as_iso(text, self.form) or "" if self.form in ORDERS else "")
+        return math.nan if moment is None else unix_seconds(moment.replace(tzinfo=None) if local else moment)
+
+    def moments(self, texts: Sequence[str], local: bool = False) -> FloatArray:
+        """The same of many."""
+        return np.array([self.seconds(text, local) for text in texts], dtype=np.float64)
+
+    def dates(self, texts: Sequence[str], local: bool = False) -> FloatArray:
+        """Seconds since 1970 of those that tell them, where most do; otherwise nothing."""
+        if not self.is_dated:
+            return np.empty(0)
+        found = self.moments([text for text in texts if not is_missing(text)], local)
+        known = found[np.isfinite(found)]
+        return known if len(known) >= max(LEAST_NUMBERS * len(found), 3) else np.empty(0)
+
+
+def _moment(text: str) -> datetime | None:
+    """What ISO 8601 says. The second 60, a leap second, is the first of the next minute, as in Unix time."""
     try:
-        moment = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError:
-        try:
-            number = float(text)
-        except ValueError:
-            return None
-        if 1e8 <= number < 1e10:
-            return number
-        return number / 1e3 if 1e11 <= number < 1e13 else None
-    return unix_seconds(moment.replace(tzinfo=None) if local else moment)
-
-
-def moments(values: Sequence[Any], local: bool = False) -> FloatArray:
-    """Seconds since 1970, where most values tell them; otherwise nothing."""
-    read = [seconds(str(value), local) for value in values if not is_missing(value)]
-    known = np.array([moment for moment in read if moment is not None])
-    return known if len(known) >= max(LEAST_NUMBERS * len(read), 3) else np.empty(0)
+        leap = LEAP_SECOND.sub(r"\1:59", text)
+    try:
+        return None if leap == text else datetime.fromisoformat(leap) + timedelta(seconds=1)
+    except (ValueError, OverflowError):
+        return None
 
 
 def as_iso(text: str, order: str) -> str | None:
@@ -91,31 +136,40 @@ def as_iso(text: str, order: str) -> str | None:
         if not 1 <= hour <= 12:
             return None
         hour = hour % 12 + (12 if half == "pm" else 0)
+    if len(year) == 2:
+        year = f"{19 if int(year) >= YEARS_OF_1900 else 20}{year}"
+    second_of_minute = int(found["second_of_minute"] or 0)
+    leap = second_of_minute == 60  # see _moment
     fraction = int((found["rest"] or "0").ljust(6, "0")[:6])
     try:
         moment = datetime(
-            int(year) if len(year) == 4 else 2000 + int(year),
+            int(year),
             int(month),
             int(day),
             hour,
             int(found["minute"] or 0),
-            int(found["second_of_minute"] or 0),
+            second_of_minute - leap,
             fraction,
-        )
-    except ValueError:
+        ) + timedelta(seconds=leap)
+    except (ValueError, OverflowError):
         return None
     return moment.isoformat(" ")
 
 
-def order_of(values: Sequence[Any]) -> tuple[str, bool]:
-    """The order in which a column writes its dates, and whether its values leave no doubt; "": not as in ORDERS.
+def form_of(values: Sequence[Any], decimal: str = "") -> tuple[str, bool]:
+    """How a column writes its times, of FORMS, and whether its values leave no doubt; "": in ISO 8601, or not at all.
 
-    A day beyond 12 tells. Without one, dots mean that the day comes first; else the order is taken in which the rows
-    follow each other more closely.
+    Numbers are those since 1970 in the unit that makes them times of our days. Of dates a day beyond 12 tells the
+    order. Without one, dots mean that the day comes first; else the order is taken in which the rows follow each other
+    more closely.
     """
-    texts = [str(value) for value in values if not is_missing(value)]
+    texts = [str(value).strip() for value in values if not is_missing(value)]
+    numbers = [as_number(text, decimal) for text in texts]
+    if are_mostly_numbers(numbers) and not all(map(DIGITS_OF_DATE.fullmatch, texts)):
+        usual, (low, high) = np.median([number for number in numbers if number is not None]), SINCE_1970
+        return next((unit for unit in UNITS if low <= usual / UNITS[unit] < high), NUMBER), True
     least = LEAST_NUMBERS * len(texts)
-    if not texts or sum(seconds(text) is not None for text in texts) >= least:
+    if sum(_moment(text) is not None for text in texts) >= least:
         return "", True
     read = {order: [iso for text in texts if (iso := as_iso(text, order))] for order in ORDERS}
     counts = {order: len(found) for order, found in read.items() if len(found) >= least}
@@ -124,7 +178,7 @@ def order_of(values: Sequence[Any]) -> tuple[str, bool]:
     best = [order for order, count in counts.items() if count == max(counts.values())]
     if len(best) == 1 or any(text[:4].isdigit() or "." in text.split()[0] for text in texts):
         return best[0], True
-    steps = {order: np.diff(moments(read[order])) for order in best}
+    steps = {order: np.diff(TimeReader().dates(read[order])) for order in best}
     closeness = {order: (int(np.sum(by < 0)), float(np.max(by, initial=0.0))) for order, by in steps.items()}
     return min(best, key=closeness.__getitem__), False
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from streamgp.settings import FloatArray
 from streamgp.tables.columns import CYCLES, EMPTY, Column, Schema, level_of, short, times_of, values_of
-from streamgp.tables.dates import seconds
 from streamgp.tables.declared import without_missing
 from streamgp.tables.formats import BadRow, Chunk
 from streamgp.tables.numbers import (
@@ -123,10 +122,9 @@ class RowEncoder:
             numbers[part].T if isinstance(part, slice) else _indicators(part, values_of(chunk, part.name))
             for part in self._parts
         ]
-        order = "" if schema.time_parts or not schema.time else schema.column(schema.time).form
-        times = times_of(chunk, schema.time, schema.time_parts, order)
+        times = times_of(chunk, schema.time, schema.time_parts, schema.reader.form)
         if times is not None and schema.cycles:
-            parts.append(_phases(times, schema.cycles, schema.time, wrong))
+            parts.append(_phases(times, schema, wrong))
         if self._has_categories:
             parts.append(self._later_levels(chunk, wrong))
         X = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.hstack([np.empty((n, 0)), *parts]))
@@ -327,12 +325,10 @@ def _fill(X: FloatArray, last: FloatArray) -> FloatArray:
     return new
 
 
-def _phases(times: list[str], cycles: tuple[str, ...], name: str, wrong: dict[int, str]) -> FloatArray:
-    found = np.empty(len(times))
-    for i, text in enumerate(times):
-        moment = seconds(text, local=True)
-        if moment is None and not is_missing(text):
-            wrong.setdefault(i, f"has {short(text)} in the column {name!r}, which holds the time")
-        found[i] = np.nan if moment is None else moment
-    angles = [2.0 * np.pi * found / CYCLES[cycle][0] for cycle in cycles]
+def _phases(times: list[str], schema: Schema, wrong: dict[int, str]) -> FloatArray:
+    found = schema.reader.moments(times, local=True)
+    for i in np.flatnonzero(np.isnan(found)).tolist():
+        if not is_missing(times[i]):
+            wrong.setdefault(i, f"has {short(times[i])} in the column {schema.time!r}, which holds the time")
+    angles = [2.0 * np.pi * found / CYCLES[cycle][0] for cycle in schema.cycles]
     return np.stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)], axis=1)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.settings import nearest, option
+from streamgp.contract.spacing import usual_gap
+from streamgp.settings import FloatArray, nearest, option
 from streamgp.tables.columns import CYCLES, DAY, EMPTY, WEEK, Column, Schema, level_of, listed, short, times_of
-from streamgp.tables.dates import ORDERS, WRITTEN, moments, order_of, parts_of_date
+from streamgp.tables.dates import DIGITS_OF_DATE, FORMS, WRITTEN, TimeReader, form_of, parts_of_date
 from streamgp.tables.declared import Declared, refuse_unknown_columns, without_missing
 from streamgp.tables.formats import Chunk
 from streamgp.tables.numbers import (
@@ -36,7 +37,6 @@ SPARE = 3  # levels that may join later, of all categories together
 MOST_LEVELS = 20  # a text column with more is ignored: one input for each would be too many
 TIME_NAMES = re.compile(r"(date|time|timestamp|datetime|stamp|ts|t|epoch|utc|when)|.*(_|\b)(time|timestamp|date)", re.I)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
-DIGITS_OF_DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # 20240131
 MOST_SEASON = 10_080  # rows of a week of minutes
 
 
@@ -108,7 +108,7 @@ def recognize(
     if ticket:
         given[ticket] = Column(ticket, "ticket")
     if time:
-        given[time] = _as_time(time, chunk.columns[time])
+        given[time] = _as_time(time, chunk.columns[time], marks[time])
     for name, one in declared.items():
         if name not in given and one.kind:
             values = chunk.columns[name]
@@ -133,9 +133,10 @@ def recognize(
             f"the target {target!r} must hold numbers; it holds {_examples(chunk.columns[target], marks[target])}"
         )
     cycles: tuple[str, ...] = ()
-    times = times_of(chunk, time, parts, kinds[time].form if time else "")
+    reader = TimeReader(kinds[time].form, kinds[time].decimal) if time else TimeReader()
+    times = times_of(chunk, time, parts, reader.form)
     if times and (inputs is None or time in inputs):
-        cycles = _cycles(times)
+        cycles = _cycles(reader.dates(times, local=True))
     if inputs is None:
         used = [c.name for c in columns if c.kind in ("number", "category") and c.name not in (target, time)]
         columns = tuple(_with_fill_value(c, chunk.columns[c.name]) if c.name in used else c for c in columns)
@@ -150,7 +151,7 @@ def recognize(
             else Column(c.name, "ignored", (), "not in inputs")
             for c in columns
         )
-    seasons = _seasons(times) if times and not ticket else ()
+    seasons = _seasons(reader.dates(times)) if times and not ticket else ()
     open_ones = growing and any(c.kind == "category" and not c.closed for c in columns if c.name in used)
     spare = SPARE if open_ones else 0
     return Schema(columns, target, tuple(used), time or ", ".join(parts), cycles, seasons, ticket, parts, spare)
@@ -183,16 +184,16 @@ def _as_declared(name: str, one: Declared, values: Sequence[Any], decimal: str, 
     return Column(name, "category", levels, closed=bool(one.levels))
 
 
-def _as_time(name: str, values: Sequence[Any]) -> Column:
+def _as_time(name: str, values: Sequence[Any], decimal: str) -> Column:
     """The column that says when, with what to tell of it."""
-    order, certain = order_of(values)
-    notes = [ORDERS[order]] if order else []
+    form, certain = form_of(values, decimal)
+    notes = [FORMS[form]] if form else []
     if not certain:
         notes.append("no day is beyond 12, so that this is a guess; write 2025-12-31 to be sure")
     shown = [str(value).strip() for value in values if not is_missing(value)]
     if repeated := sum(now == before for before, now in pairwise(shown)):
         notes.append(f"{repeated} of the first {len(shown):,} rows repeat the time of the row before")
-    return Column(name, "time", (), "; ".join(notes), "", order)
+    return Column(name, "time", (), "; ".join(notes), decimal, form)
 
 
 def _with_fill_value(column: Column, values: Sequence[Any]) -> Column:
@@ -282,22 +283,20 @@ def _stamps(name: str, values: Sequence[Any], decimal: str) -> bool:
     return bool(np.all(np.diff(np.array(numbers, dtype=np.float64)) >= 0))
 
 
-def _seasons(values: Sequence[Any]) -> tuple[int, ...]:
+def _seasons(known: FloatArray) -> tuple[int, ...]:
     """How many rows a day and a week have, if that is a whole number of at least two and not too many."""
-    known = moments(values)
-    spacing = float(np.median(np.diff(known))) if len(known) else 0.0
-    if spacing <= 0.0:
+    spacing, steps = usual_gap(known), np.diff(known)
+    if not spacing or np.count_nonzero(steps == 0.0) > 0.5 * len(steps):  # a time has several rows
         return ()
     rows = [length / spacing for length in (DAY, WEEK)]
     return tuple(round(count) for count in rows if 2 <= count <= MOST_SEASON and abs(count - round(count)) < 1e-6)
 
 
-def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
+def _cycles(known: FloatArray) -> tuple[str, ...]:
     """Which cycles of the time the rows can tell something about."""
-    known = moments(values, local=True)
     if not len(known):
         return ()
-    spacing = float(np.median(np.diff(known)))
+    spacing = usual_gap(known)
     if np.all(known % DAY == known[0] % DAY):
         return tuple(name for name, (length, low, high) in CYCLES.items() if length > DAY and low <= spacing <= high)
     return tuple(name for name, (_, low, high) in CYCLES.items() if low <= spacing <= high)
