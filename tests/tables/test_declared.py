@@ -58,6 +58,29 @@ def test_what_was_recognized_can_be_declared_again(tmp_path):
         assert again.input_names == schema.input_names
 
 
+@pytest.mark.parametrize(
+    ("t", "known"),
+    [
+        (["14,8", "-999,0", "15,1", "-1,5", "16,25"], [14.8, np.nan, 15.1, -1.5, 16.25]),
+        (["14,8 °C", "-999,0 °C", "15,1 °C", "-1,5 °C", "-999 °C"], [14.8, np.nan, 15.1, -1.5, np.nan]),
+        (["14.8", "-999", "-999.0", "15.1", "-1.5"], [14.8, np.nan, np.nan, 15.1, -1.5]),
+    ],
+)
+def test_a_declared_number_stands_for_missing_values_however_it_is_written(t, known):
+    rows = chunk(t=t, y=["1,5", "2", "3", "4,5", "5"])
+    found = recognize(rows, "y").declared()
+    assert found["t"]["missing"] == [-999.0]
+    schema = recognize(rows, "y", declared=declared_columns("schema", found))
+    assert "may stand for missing values" not in " ".join(schema.sentences())
+    np.testing.assert_array_equal(RowEncoder(schema).encode(rows).X[:, 0], known)
+
+
+def test_a_declared_number_is_read_with_the_mark_of_its_column():
+    rows = chunk(t=["14,8", "1,096", "15,1"], y=["1", "2", "3"])
+    schema = recognize(rows, "y", declared=declared_columns("schema", {"t": {"missing": [1096]}}))
+    assert RowEncoder(schema).encode(rows).X[:, 0].tolist() == [14.8, 1.096, 15.1]
+
+
 def test_bad_schemas_are_refused_with_a_way_out(tmp_path):
     for said, message in (
         ([1], "says by column what it is"),

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamgp.settings import nearest, option
-from streamgp.tables.numbers import as_number
+from streamgp.tables.numbers import MARKS, as_number
 from streamgp.tables.source import RowsError
 
 KINDS = ("number", "category", "time", "ignore")
@@ -135,14 +135,22 @@ def misspelled(name: str, names: Iterable[str]) -> str:
     return close[0] if close and DIGITS.sub("", close[0]) != DIGITS.sub("", name) else ""
 
 
-def without_missing(values: Sequence[Any], missing: Sequence[str]) -> Sequence[Any]:
-    """Values with None in place of those that stand for missing ones: the same text, or the same number."""
+def without_missing(values: Sequence[Any], missing: Sequence[str], marks: Iterable[str] = MARKS) -> Sequence[Any]:
+    """Values with None in place of those that stand for missing ones: the same text, or the same number.
+
+    Args:
+        values: of a column.
+        missing: as declared.
+        marks: the decimal marks that its numbers may have.
+    """
     if not missing:
         return values
     numbers = {number for text in missing if (number := as_number(text, ".")) is not None}
 
     def stands(value: Any) -> bool:
-        return str(value).strip() in missing or (bool(numbers) and as_number(value) in numbers)
+        return str(value).strip() in missing or (
+            bool(numbers) and any(as_number(value, mark) in numbers for mark in marks)
+        )
 
     return [None if value is not None and stands(value) else value for value in values]
 

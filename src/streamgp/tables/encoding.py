@@ -260,9 +260,11 @@ class RowEncoder:
 
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         column = self.schema.column(name)
-        decimal, values = column.decimal, without_missing(values, column.missing)
+        decimal = column.decimal
+        values = without_missing(values, column.missing, [decimal])
         if column.form:
-            values = [without_unit(value, column.form) for value in values]
+            bare = [without_unit(value, column.form) for value in values]
+            values = without_missing(bare, column.missing, [decimal])
         try:
             if decimal == ",":  # Python's float() reads points
                 raise ValueError

@@ -80,22 +80,16 @@ def recognize(
     declared = declared or {}
     refuse_unknown_columns(declared, names)
     refuse_uses(declared, target, inputs, ticket)
+    missing = {name: one.missing for name, one in declared.items()}
     chunk = Chunk(
-        {
-            name: without_missing(values, declared[name].missing) if name in declared else values
-            for name, values in chunk.columns.items()
-        },
-        chunk.lines,
+        {name: without_missing(values, missing.get(name, ())) for name, values in chunk.columns.items()}, chunk.lines
     )
     forms = {name: found for name, values in chunk.columns.items() if (found := units(values))}
     forms |= {name: [one.unit] for name, one in declared.items() if one.unit}
-    chunk = Chunk(
-        {
-            name: [without_unit(value, forms[name][0]) for value in values] if len(forms.get(name, ())) == 1 else values
-            for name, values in chunk.columns.items()
-        },
-        chunk.lines,
-    )
+    for name, found in forms.items():
+        if len(found) == 1:
+            bare = [without_unit(value, found[0]) for value in chunk.columns[name]]
+            chunk.columns[name] = without_missing(bare, missing.get(name, ()))
     marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
     unclear = {name for name, mark in marks.items() if mark == UNCLEAR}
     marks |= dict.fromkeys(unclear, "")
@@ -123,10 +117,7 @@ def recognize(
         else _column(name, values, marks[name], name in wanted, forms.get(name, []), growing)
         for name, values in chunk.columns.items()
     )
-    columns = tuple(
-        column._replace(missing=declared[column.name].missing) if column.name in declared else column
-        for column in columns
-    )
+    columns = tuple(column._replace(missing=missing.get(column.name, ())) for column in columns)
     kinds = {column.name: column for column in columns}
     if kinds[target].kind != "number" and (target != time):
         raise RowsError(
