@@ -81,6 +81,29 @@ def test_a_declared_number_is_read_with_the_mark_of_its_column():
     assert RowEncoder(schema).encode(rows).X[:, 0].tolist() == [14.8, 1.096, 15.1]
 
 
+def test_a_column_whose_values_never_return_is_no_category():
+    def told(values, **options):
+        rows = chunk(order=list(values), x=list(range(len(values))), y=list("12345678") * (len(values) // 8))
+        return {c.name: c for c in recognize(rows, "y", **options).columns}["order"]
+
+    orders = [f"FA{99 + i // 40}" for i in range(240)]
+    orders[50] = ""
+    assert told(orders).kind == "ignored"
+    assert told(orders).note.startswith("each value comes once and never returns, as an order number does")
+    assert told([f"{'zkqbxmaecdfgh'[i // 40]}-lot" for i in range(520)]).kind == "ignored"
+    assert told(orders, inputs=["order"]).kind == "category"
+    assert told(orders, declared=declared_columns("schema", {"order": "category"})).kind == "category"
+    days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+    for returning in (
+        [*orders, *orders[:80]],
+        [days[i // 280] for i in range(1960)],
+        [f"phase {i // 100}" for i in range(400)],
+        [f"P{(7 * (i // 40)) % 11}" for i in range(400)],
+        ["before"] * 100 + ["after"] * 100,
+    ):
+        assert told(returning).kind == "category"
+
+
 def test_bad_schemas_are_refused_with_a_way_out(tmp_path):
     for said, message in (
         ([1], "says by column what it is"),

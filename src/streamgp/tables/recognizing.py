@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ from streamgp.tables.source import RowsError
 FEW_ROWS = 1000  # of which a text that is always the same may still become another
 SPARE = 3  # levels that may join later, of all categories together
 MOST_LEVELS = 20  # a text column with more is ignored: one input for each would be too many
+MONTHS = 12
+COUNTED = 5  # values by chance in order: one in 5! = 120
+DIGITS = re.compile("[0-9]+")
 TIME_NAMES = re.compile(r"(date|time|timestamp|datetime|stamp|ts|t|epoch|utc|when)|.*(_|\b)(time|timestamp|date)", re.I)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
 MOST_SEASON = 10_080  # rows of a week of minutes
@@ -229,9 +232,25 @@ def _column(
     levels = Counter(map(level_of, values))  # "None" may be a level as any other
     if len(levels) > MOST_LEVELS:
         return Column(name, "ignored", (), f"text with more than {MOST_LEVELS} different values")
+    if not wanted and _never_return(shown):
+        note = "each value comes once and never returns, as an order number does; declare a category if it will"
+        return Column(name, "ignored", (), note)
     if len(levels.keys() - {EMPTY}) == 1 and not (growing and len(shown) < FEW_ROWS):
         return Column(name, "ignored", (), "constant text")
     return Column(name, "category", tuple(sorted(levels)))
+
+
+def _never_return(shown: Sequence[str]) -> bool:
+    """Whether each value comes for a stretch of rows and never again, which tells nothing of rows to come.
+
+    So may a category look in its first rows: the days of a week, the phases of a batch. Hence the values must be more
+    than the longest cycle that people have names for, or count upwards.
+    """
+    stretches = [value for value, _ in groupby(shown)]
+    if len(set(stretches)) < len(stretches) or len(stretches) < COUNTED:
+        return False
+    counts = [tuple(map(int, DIGITS.findall(value))) for value in stretches]
+    return len(stretches) > MONTHS or all(before < now for before, now in pairwise(counts))
 
 
 def _time_column(chunk: Chunk, others: Sequence[str], marks: Mapping[str, str], inputs: Sequence[str] | None) -> str:
