@@ -275,6 +275,22 @@ def test_a_new_source_that_is_not_new_goes_on_where_the_run_stopped(tmp_path):
     assert "after line 61" in done.stderr
 
 
+def test_what_can_be_typed_next_begins_with_what_was_typed(tmp_path):
+    known, more, saved = table(tmp_path / "a.csv"), table(tmp_path / "b c.csv", start=80), tmp_path / "run.sgp"
+    first = streamgp("run", known, "--target", "y", *SMALL, "--out", tmp_path / "o.csv")
+    steps = first.stderr.partition("Next:")[2]
+    assert f"streamgp run {known} --target y {' '.join(SMALL)} --out {tmp_path / 'o.csv'} --save model.sgp" in steps
+    streamgp("run", known, "--target", "y", *SMALL, "--save", saved)
+    done = streamgp("run", more, "--load", saved, "--new-source")
+    steps = done.stderr.partition("Next:")[2].splitlines()
+    again = f"streamgp run '{more}' --load {saved} --new-source"
+    assert [step.partition(": ")[2] for step in steps if step] == [
+        f"{again} --save model.sgp",
+        f"{again} --report report.html",
+    ]
+    assert streamgp("run", more, "--load", saved, "--new-source", "--save", tmp_path / "model.sgp").exit_code == 0
+
+
 def test_forecasts_of_rows_to_come_are_replaced_when_the_run_goes_on(tmp_path):
     whole, part, out = table(tmp_path / "w.csv", 80), table(tmp_path / "p.csv", 50), tmp_path / "two.csv"
     ahead = ["--target", "y", "--horizon", 2, *SMALL]

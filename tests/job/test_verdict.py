@@ -77,7 +77,7 @@ def test_a_run_is_judged_in_words_with_times_and_units(tmp_path):
     again = Pipeline.from_bytes(run.to_bytes())
     assert verdict.verdict(again) == verdict.verdict(run)
     assert again.to_bytes() == run.to_bytes()
-    steps = next_steps(run, "my table.csv")
+    steps = next_steps(run, "my table.csv", "streamgp run 'my table.csv' --target load")
     assert steps[0].endswith("streamgp run 'my table.csv' --target load --save model.sgp")
     assert any(step.endswith("--alarms 1/week") for step in steps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ from streamgp.cli.models import models
 from streamgp.cli.push import push
 from streamgp.cli.run import run
 from streamgp.cli.serve import backup, serve, token
+from streamgp.cli.settings import TYPED
 from streamgp.version import __version__
 
 HELP = """Gaussian processes that learn from a stream of rows, with calibrated intervals.
@@ -31,6 +33,7 @@ class Group(TyperGroup):
     """Commands whose common option may stand anywhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[TYPED] = shlex.join(["streamgp", *args])
         if "--json" in args:
             args = ["--json", *(argument for argument in args if argument != "--json")]
         return super().parse_args(ctx, args)

@@ -124,8 +124,9 @@ def run(
 ) -> None:
     """Predict each row of a table, then learn from it; write the predictions."""
     with reported():
+        from streamgp.cli.next_steps import next_steps
         from streamgp.cli.screen import Screen, stopping
-        from streamgp.cli.settings import parse_settings, split_names
+        from streamgp.cli.settings import TYPED, parse_settings, split_names
         from streamgp.job import Job
         from streamgp.job.recorder import Recorder
         from streamgp.job.report import refuse_plot
@@ -185,7 +186,8 @@ def run(
         if recorder is not None:
             screen.pictures(recorder, summary, source, report, plot)
         if not summary.interrupted and not follow:
-            screen.advise(summary, source, save, report)
+            typed = ctx.meta[TYPED]
+            screen.advise(next_steps(summary.pipeline, source, typed, save=save, load=load, report=report))
         if as_json:
             screen.print_json(summary)
         if summary.interrupted:

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import typer
 
-from streamgp.cli.next_steps import next_steps
 from streamgp.cli.settings import with_options
 from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
@@ -120,12 +119,10 @@ class Screen(Observer):
             write_plot(plot, recorder, summary)
             self.note(f"plot: {plot}")
 
-    def advise(self, summary: Summary, source: str, save: Path | None, report: Path | None) -> None:
+    def advise(self, steps: list[str]) -> None:
         """Say what can be typed next."""
-        judged = summary.pipeline.request.run.alarms is not None
-        self.note("\nNext:")
-        for step in next_steps(summary.pipeline, source, save=save, report=report, judged=judged):
-            self.note(f"  {step}")
+        for line in ["\nNext:", *(f"  {step}" for step in steps)]:
+            self.note(line)
 
     def print_json(self, summary: Summary) -> None:
         from streamgp.tables.writing import finite

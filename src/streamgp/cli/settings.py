@@ -23,6 +23,7 @@ FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS + PLACES} | {
     "source": "the source",
     "ticket": "--ticket-column",
 }
+TYPED = "typed"  # in the meta of a context: the command
 NAMED = re.compile(r"(?<!['\"])`(\w+)(?:=([^`]+))?`")  # not what stands in quotes, which is the user's
 
 
