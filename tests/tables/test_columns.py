@@ -82,6 +82,13 @@ def test_text_in_a_column_of_numbers_and_infinity_make_a_bad_row():
     assert (rows.X[:, 0].tolist(), rows.lines) == ([1, 4], [2, 5])
 
 
+def test_an_integer_beyond_all_floats_makes_a_bad_row():
+    encoder = RowEncoder(recognize(chunk(x=[1, 2], y=[3, 4]), "y"))
+    assert encoder.encode_complete([{"x": 10**400, "y": 1}]) is None
+    bad = encoder.encode(chunk(x=[10**400, 1], y=[1, -(10**400)])).bad
+    assert [reason for _, reason in bad] == [f"has an infinite number in the column {name!r}" for name in "xy"]
+
+
 def test_a_few_mistakes_among_the_first_rows_do_not_make_numbers_a_category():
     schema = recognize(chunk(x=[str(i * i) for i in range(29)] + ["oops"], y=["1"] * 30), "y")
     assert schema.column("x").kind == "number"

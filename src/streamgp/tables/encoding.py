@@ -157,7 +157,10 @@ class RowEncoder:
             if not NUMBERS.issuperset(map(type, found)):
                 return None
             values.append(found)
-        block = np.array(values, dtype=np.float64)
+        try:
+            block = np.array(values, dtype=np.float64)
+        except OverflowError:  # an integer of more than 308 digits
+            return None
         if not np.isfinite(block).all():
             return None
         X, y = np.ascontiguousarray(block[:, :-1]), block[:, -1].copy()
