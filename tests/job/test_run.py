@@ -56,6 +56,26 @@ def test_a_frame_is_predicted_as_the_file_of_its_rows(kind, tmp_path):
     assert run.scores == pytest.approx(summary.pipeline.scores.summary(), nan_ok=True)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "parquet"])
+def test_durations_are_seconds_and_complex_numbers_are_told(kind, tmp_path):
+    frame = plant()
+    seconds = np.random.default_rng(7).integers(0, 10**6, len(frame)) / 1e3
+    numbers = frame.assign(run=seconds)
+    expected = sg.run(numbers, "load", **QUICK)
+    frame = frame.assign(run=pd.to_timedelta(seconds, unit="s"))
+    if kind == "parquet":
+        frame.to_parquet(tmp_path / "plant.parquet")
+        frame = tmp_path / "plant.parquet"
+    elif kind != "pandas":
+        module = pytest.importorskip(kind)
+        frame = module.from_pandas(frame) if kind == "polars" else module.Table.from_pandas(frame)
+    found = sg.run(frame, "load", **QUICK)
+    np.testing.assert_allclose(found.rows.mean, expected.rows.mean, atol=1e-8)
+    if kind == "pandas":
+        notes = sg.run(numbers.assign(z=seconds + 1j), "load", **QUICK).notes
+        assert "ignored: z (complex numbers; hand over real and imaginary parts as columns)" in notes
+
+
 def test_a_run_writes_its_file_where_standard_output_takes_text_alone_as_in_a_notebook(tmp_path):
     with contextlib.redirect_stdout(io.StringIO()):
         sg.run(plant(), "load", out=tmp_path / "out.csv", **QUICK)

@@ -185,13 +185,13 @@ def columns_of(frame: Any) -> dict[str, Sequence[Any]]:
     """The values of every column as a file would have them, None where missing; an index of dates is the first one."""
     read = _read(frame)
     found: dict[str, Sequence[Any]] = {
-        name: [_plain(value) for value in read.get_column(name).to_list()] for name in read.columns
+        name: [plain(value) for value in read.get_column(name).to_list()] for name in read.columns
     }
     dates = _dates_of_index(getattr(frame, "index", None))
     if dates is None:
         return found
     name = next(name for name in (getattr(frame.index, "name", None), "time", "index") if name and name not in found)
-    return {str(name): [_plain(value) for value in dates], **found}
+    return {str(name): [plain(value) for value in dates], **found}
 
 
 def _dates_of_index(index: Any) -> list[Any] | None:
@@ -224,12 +224,14 @@ def _observed(Y: Any, n: int) -> FloatArray | None:
     return values if values is not None and values.ndim in (1, 2) and len(values) == n else None
 
 
-def _plain(value: Any) -> Any:
-    """A value of a column as a table that is read from a file has it."""
+def plain(value: Any) -> Any:
+    """A value of a column as a table of text has it; a duration is a number of seconds."""
     if value is None or isinstance(value, str | int | float):
         return value if value == value else None
     if isinstance(value, dt.date):  # also NaT, which does not equal itself
         return str(value) if value == value else None
+    if isinstance(value, dt.timedelta):
+        return value.total_seconds()
     return None if type(value).__name__ == "NAType" else value
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from streamgp.contract.frames import plain
 from streamgp.tables.source import (
     NOT_UTF8,
     CutShortError,
@@ -409,7 +410,7 @@ class ParquetReader:
                     break
                 n = batch.num_rows
                 part = batch.slice(max(0, min(n, self.passed - self._row)))
-                columns = {name: part.column(i).to_pylist() for i, name in enumerate(self.names)}
+                columns = {name: list(map(plain, part.column(i).to_pylist())) for i, name in enumerate(self.names)}
             except self._errors as error:
                 raise RowsError(
                     f"row {self._row + 1}: {self.path} is damaged here ({_shown(str(error))}); the rows before are kept"

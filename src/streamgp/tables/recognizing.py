@@ -222,6 +222,8 @@ def _column(
         if forms:
             note = "; ".join(filter(None, [f"the unit {forms[0]} is left out", note]))
         return Column(name, "number", (), note, decimal, "".join(forms))
+    if any(isinstance(value, complex) for value in values):
+        return Column(name, "ignored", (), "complex numbers; hand over real and imaginary parts as columns")
     if len(forms) > 1:
         return Column(name, "ignored", (), f"numbers in different units: {listed(forms)}")
     shown = [str(value) for value in values if not is_missing(value)]
