@@ -121,6 +121,17 @@ def test_without_typer_the_command_says_what_to_install():
     assert done.stderr.strip() == 'the command streamgp needs typer: pip install "streamgp[cli]"'
 
 
+def test_a_variable_shows_where_an_error_was_raised(monkeypatch):
+    arguments = ["run", "no.csv", "--target", "y"]
+    said = streamgp(*arguments)
+    assert "Traceback" not in said.output
+    monkeypatch.setenv("STREAMGP_TRACEBACK", "1")
+    shown = streamgp(*arguments)
+    assert shown.exit_code == said.exit_code == 3
+    assert "Traceback (most recent call last)" in shown.stderr
+    assert shown.stderr.endswith(said.stderr)
+
+
 def test_the_version_is_printed():
     assert plain("--version").strip() == sg.__version__
 

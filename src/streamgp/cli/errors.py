@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import traceback
 from collections.abc import Iterator
 
 import typer
@@ -11,6 +13,7 @@ import typer
 from streamgp.cli.settings import with_options
 
 USAGE, ROWS, OUTPUT, INTERRUPTED = 2, 3, 4, 130
+TRACEBACK = "STREAMGP_TRACEBACK"  # a variable: show where an error was raised
 
 
 @contextlib.contextmanager
@@ -37,5 +40,7 @@ def reported() -> Iterator[None]:
             code = ROWS
         else:
             code = USAGE
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
         typer.echo(f"streamgp: {with_options(str(error))}", err=True)
         raise typer.Exit(code) from None
