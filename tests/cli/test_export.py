@@ -45,5 +45,19 @@ def test_what_makes_no_sense_is_told_in_a_sentence(tmp_path: Path) -> None:
     before = (tmp_path / "filter.sgp").read_bytes()
     told = run(app, ["export", str(tmp_path / "filter.sgp"), "--c", str(tmp_path / "filter.sgp")])
     assert told.exit_code == 2
-    assert "is the model itself, which the header would overwrite" in told.output
+    assert "exists and is not a header that streamgp wrote" in told.output
     assert (tmp_path / "filter.sgp").read_bytes() == before
+
+
+def test_only_a_header_that_was_written_here_is_overwritten(tmp_path: Path) -> None:
+    model = sg.KRLST(capacity=5)
+    model.learn_many([[0.0], [1.0]], [0.0, 1.0])
+    model.save(tmp_path / "arm.sgp")
+    header, other = tmp_path / "arm.h", tmp_path / "notes.txt"
+    other.write_text("a year of work\n")
+    for _ in range(2):
+        assert CliRunner().invoke(app, ["export", str(tmp_path / "arm.sgp"), "--c", str(header)]).exit_code == 0
+    told = CliRunner().invoke(app, ["export", str(tmp_path / "arm.sgp"), "--c", str(other)])
+    assert told.exit_code == 2
+    assert "exists and is not a header that streamgp wrote; give --c another name, or remove it" in told.output
+    assert other.read_text() == "a year of work\n"

@@ -11,6 +11,9 @@ import typer
 
 from streamgp.cli.errors import reported
 
+WRITTEN = b" * Written by streamgp "  # in the comment that a header begins with
+LONGEST_ABOUT = 1 << 16  # bytes of a file in which it is looked for: before it the model is described, with its kernel
+
 
 def export(
     ctx: typer.Context,
@@ -33,8 +36,12 @@ def export(
 
         if (c is None) == (state is None) or (state is None) != (save is None):
             raise ValueError("give --c HEADER to write C, or --state NUMBERS and --save FILE to take over its state")
-        if c is not None and c.resolve() == file.resolve():
-            raise ValueError(f"{c} is the model itself, which the header would overwrite; give --c another name")
+        if c is not None and c.is_file():
+            with c.open("rb") as before:
+                if (found := before.read(LONGEST_ABOUT)) and WRITTEN not in found:
+                    raise ValueError(
+                        f"{c} exists and is not a header that streamgp wrote; give --c another name, or remove it"
+                    )
         model = load(file)
         if c is not None:
             text = header(model, name or re.sub(r"\W", "_", c.stem))
