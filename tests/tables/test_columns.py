@@ -72,6 +72,20 @@ def test_gaps_are_filled_with_the_last_value_also_across_blocks_and_counted():
     assert encoder.gaps == {"x": 5, "y": 2}
 
 
+def test_a_time_that_is_missing_is_one_gap_of_the_time():
+    at = ["" if i == 3 else f"2024-01-{1 + i // 24:02d}T{i % 24:02d}:00" for i in range(48)]
+    _, encoder = encoded(chunk(at=at, x=["1"] * 47 + [""], y=["2"] * 48))
+    assert encoder.schema.cycles == ("time of day", "day of week")
+    assert encoder.gaps == {"x": 1, "at": 1}
+
+
+def test_a_row_of_units_has_no_levels():
+    rows = chunk(x=["°C", *map(str, range(30))], kind=["", *["a", "b"] * 15], y=["kW", *map(str, range(30))])
+    assert recognize(rows, "y").column("kind").levels == ("a", "b")
+    broken = chunk(x=["#REF!", "1", "2"] * 10, z=["1", "1", "2"] * 10, kind=["a", "b", "a"] * 10, y=["1"] * 30)
+    assert recognize(broken, "y", ["z", "kind"]).column("kind").levels == ("a", "b")
+
+
 def test_text_in_a_column_of_numbers_and_infinity_make_a_bad_row():
     _, encoder = encoded(chunk(x=["1"] * 20, y=[str(i) for i in range(20)]))
     rows = encoder.encode(chunk(x=["1", "two", "3", "4"], y=["1", "2", "inf", "4"]))

@@ -183,9 +183,11 @@ class RowEncoder:
         if len(X) and np.isfinite(X).all() and np.isfinite(y).all():
             self.last = X[-1].copy()
             return encoded
-        names = self.schema.input_names
+        names, cycles = self.schema.input_names, 2 * len(self.schema.cycles)  # which miss the time together
+        first = len(names) - self.schema.spare - cycles
+        names[first : first + cycles] = [self.schema.time] * cycles
         own = [] if self.schema.ticket else [(self.schema.target, np.isnan(y))]  # a late target is not missing
-        for name, missing in [*own, *zip(names, np.isnan(X).T, strict=True)]:
+        for name, missing in dict([*own, *zip(names, np.isnan(X).T, strict=True)]).items():
             if count := int(np.count_nonzero(missing)):
                 self.gaps[name] = self.gaps.get(name, 0) + count
         if len(X):

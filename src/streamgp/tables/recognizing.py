@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -114,10 +114,17 @@ def recognize(
         given[target] = Column(target, "number", form="".join(forms.get(target, [])[:1]))
     if asked := [n for n in names if n in unclear and n not in given and (inputs is None or n in wanted)]:
         raise RowsError(_unclear(asked[0], chunk.columns[asked[0]]))
+    numbers = {name: [as_number(v, marks[name]) for v in values] for name, values in chunk.columns.items()}
+    used_numbers = [
+        found
+        for name, found in numbers.items()
+        if (inputs is None or name in wanted) and (name not in given or given[name].kind == "number")
+    ]
+    faulty = {i for found in used_numbers if are_mostly_numbers(found) for i, n in enumerate(found) if n is None}
     columns = tuple(
         given[name]
         if name in given
-        else _column(name, values, marks[name], name in wanted, forms.get(name, []), growing)
+        else _column(name, values, numbers[name], marks[name], name in wanted, forms.get(name, []), growing, faulty)
         for name, values in chunk.columns.items()
     )
     columns = tuple(column._replace(missing=missing.get(column.name, ())) for column in columns)
@@ -208,12 +215,18 @@ def _unclear(name: str, values: Sequence[Any]) -> str:
 
 
 def _column(
-    name: str, values: Sequence[Any], decimal: str, wanted: bool, forms: Sequence[str], growing: bool
+    name: str,
+    values: Sequence[Any],
+    numbers: Sequence[float | None],
+    decimal: str,
+    wanted: bool,
+    forms: Sequence[str],
+    growing: bool,
+    faulty: Container[int],
 ) -> Column:
-    """What a column is whose numbers have these units."""
+    """What a column is whose values are these numbers and have these units; faulty rows have no levels."""
     if not wanted and _dates_in_digits(name, values, decimal):
         return Column(name, "ignored", (), "dates")
-    numbers = [as_number(value, decimal) for value in values]
     if are_mostly_numbers(numbers):
         steps = np.diff([number for number in numbers if number is not None and number == number])
         if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
@@ -231,7 +244,10 @@ def _column(
         return Column(name, "ignored", (), "no values in the first rows")
     if all(map(_is_date, shown)):
         return Column(name, "ignored", (), "dates")
-    levels = Counter(map(level_of, values))  # "None" may be a level as any other
+    # "None" may be a level as any other.
+    levels = Counter(level_of(value) for row, value in enumerate(values) if row not in faulty)
+    if not levels.keys() - {EMPTY}:
+        return Column(name, "ignored", (), "no values in rows that can be used")
     if len(levels) > MOST_LEVELS:
         return Column(name, "ignored", (), f"text with more than {MOST_LEVELS} different values")
     if not wanted and _never_return(shown):
