@@ -275,6 +275,26 @@ def test_a_new_source_that_is_not_new_goes_on_where_the_run_stopped(tmp_path):
     assert "after line 61" in done.stderr
 
 
+def test_skipped_rows_are_counted_by_kind(tmp_path):
+    lines = table(tmp_path / "t.csv").read_text().splitlines()
+    for i, word in {40: "----x", 41: "#REF!", 50: "#REF!", 51: "#REF!", 60: "broken"}.items():
+        time, _, *rest = lines[i].split(",")
+        lines[i] = ",".join([time, word, *rest])
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    done = streamgp("run", tmp_path / "t.csv", "--target", "y", *SMALL, "--on-error", "skip")
+    assert "skipped: 5 rows; the first is line 41, which has '----x' in the column 'x'" in done.stderr
+    assert "skipped most often: 3 x: has '#REF!' in the column 'x', which holds numbers; 1 x: has" in done.stderr
+
+
+def test_inspect_says_of_new_levels_what_a_run_says(tmp_path):
+    rows = "".join(f"{i % 7},{'ab'[i % 2]},{i % 5}\n" for i in range(1200))
+    (tmp_path / "t.csv").write_text(f"x,kind,y\n{rows}")
+    said = streamgp("inspect", tmp_path / "t.csv").stdout
+    assert "category: kind (a, b; the first 3 new values join)" in said
+    run = streamgp("run", tmp_path / "t.csv", "--target", "y", *SMALL)
+    assert all(line in run.stderr for line in said.splitlines())
+
+
 def test_what_can_be_typed_next_begins_with_what_was_typed(tmp_path):
     known, more, saved = table(tmp_path / "a.csv"), table(tmp_path / "b c.csv", start=80), tmp_path / "run.sgp"
     first = streamgp("run", known, "--target", "y", *SMALL, "--out", tmp_path / "o.csv")

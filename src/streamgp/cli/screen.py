@@ -23,6 +23,7 @@ from streamgp.job.scores import as_table
 from streamgp.job.verdict import verdict
 
 REFRESH = 0.2  # seconds
+MOST_SKIPPED = 3  # reasons for which rows were skipped
 
 
 class Screen(Observer):
@@ -156,10 +157,12 @@ def sentences(summary: Summary) -> list[str]:
     if pipeline.diverged:
         why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"
         lines.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
-    if summary.skipped_rows:
-        first = summary.skipped[0]
+    if first := summary.first_skipped:
         rows = f"{summary.skipped_rows} row{'s' if summary.skipped_rows > 1 else ''}"
         lines.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
+        often = [f"{count} x: {reason}" for reason, count in summary.skipped.most_common(MOST_SKIPPED)]
+        if len(often) > 1:
+            lines.append(f"skipped most often: {'; '.join(often)}")
     return lines
 
 

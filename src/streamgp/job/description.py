@@ -73,7 +73,7 @@ def described_table(path: str | Path) -> Schema:
     """
     reader = read_rows(path)
     try:
-        first, _, _ = first_rows(reader.chunks(), reader.live)
+        first, _, more = first_rows(reader.chunks(), reader.live)
     finally:
         reader.close()
     if not len(first):
@@ -81,7 +81,7 @@ def described_table(path: str | Path) -> Schema:
     problem: RowsError | None = None
     for target in reversed(reader.names):
         try:
-            return recognize(first, target)
+            return recognize(first, target, growing=more)  # as a run does
         except RowsError as error:
             problem = problem or error
     raise problem or RowsError(f"{path} has no columns")

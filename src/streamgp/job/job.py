@@ -283,8 +283,7 @@ class Job:
                 f"{reader.unit} {line} {reason}. The run stopped there; the {before} predicted and kept. Fix it, or "
                 "skip such rows with `on_error=skip`"
             )
-        summary.skipped_rows += len(bad)
-        summary.skipped += bad[: 100 - len(summary.skipped)]
+        summary.skip(bad)
         summary.pipeline.position = reader.position(max(summary.pipeline.position.lines, bad[-1].line))
 
     def _save(self, pipeline: Pipeline, place: str | Path) -> None:

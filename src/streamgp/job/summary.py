@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.verdict import verdict
 from streamgp.tables.formats import BadRow
+
+MOST_REASONS = 100  # for which rows are left out
 
 
 @dataclass
@@ -16,8 +20,9 @@ class Summary:
 
     Args:
         pipeline: as it stands after the last row.
-        skipped: rows that were left out, with reasons (the first hundred).
-        skipped_rows: how many.
+        skipped_rows: how many rows were left out.
+        first_skipped: the first of them; None: there is none.
+        skipped: how often, by reason (the first hundred).
         unit: what the numbers of skipped rows count: "line" or "row".
         seconds: from the first row to the last.
         rows: rows of this run.
@@ -26,13 +31,20 @@ class Summary:
     """
 
     pipeline: Pipeline
-    skipped: list[BadRow] = field(default_factory=list)
     skipped_rows: int = 0
+    first_skipped: BadRow | None = None
+    skipped: Counter[str] = field(default_factory=Counter)
     unit: str = "line"
     seconds: float = 0.0
     rows: int = 0
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
+
+    def skip(self, bad: Sequence[BadRow]) -> None:
+        """Count rows that are left out."""
+        self.skipped_rows += len(bad)
+        self.first_skipped = self.first_skipped or bad[0]
+        self.skipped.update(one.reason for one in bad if one.reason in self.skipped or len(self.skipped) < MOST_REASONS)
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
