@@ -410,7 +410,9 @@ class ParquetReader:
                     break
                 n = batch.num_rows
                 part = batch.slice(max(0, min(n, self.passed - self._row)))
-                columns = {name: list(map(plain, part.column(i).to_pylist())) for i, name in enumerate(self.names)}
+                columns: dict[str, Sequence[Any]] = {
+                    name: list(map(plain, part.column(i).to_pylist())) for i, name in enumerate(self.names)
+                }
             except self._errors as error:
                 raise RowsError(
                     f"row {self._row + 1}: {self.path} is damaged here ({_shown(str(error))}); the rows before are kept"
