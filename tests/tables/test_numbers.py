@@ -185,13 +185,6 @@ def test_dates_of_eight_digits_are_times_if_they_say_so():
     assert (schema.time, schema.column("day").note) == ("at", "dates")
 
 
-def test_a_schema_of_version_0_2_reads_its_decimal_commas():
-    saved = recognize(chunk(y=["1,5", "2"]), "y").to_dict()
-    saved["columns"] = [column[:4] for column in saved["columns"]]
-    assert Schema.from_dict(saved | {"decimal_comma": True}).column("y").decimal == ","
-    assert Schema.from_dict(saved | {"decimal_comma": False}).column("y").decimal == ""
-
-
 # From the first row to the last
 
 

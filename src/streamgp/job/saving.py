@@ -101,15 +101,10 @@ class SavedRun(ReadableRun, abc.ABC):
         self.encoder.strangers = {name: whole("strangers", count) for name, count in saved.get("strangers", {}).items()}
         if len(self.encoder.joined) > self.schema.spare:
             raise snapshot.SnapshotError(f"the snapshot has more new levels than spare inputs: {self.encoder.joined}")
-        arrays = _arrays(self)
-        refuse_unlike({name: tensors[name] for name in arrays}, arrays)
+        arrays = _arrays(self) | self.scores.spread()
+        refuse_unlike({name: tensors[name] for name in arrays if name in tensors}, arrays)
         for name, array in arrays.items():
             array[...] = tensors[name]
-        spread = self.scores.spread()
-        if saved_spread := {name: tensors[name] for name in spread if name in tensors}:  # version 0.2 did not keep it
-            refuse_unlike(saved_spread, spread)
-            for name, array in spread.items():
-                array[...] = saved_spread[name]
         for part in (self.screening, self.changes, self.times):
             part.restore(tensors)
         stream: Any = model_of(*snapshot.part(MODEL, saved["models"], tensors))

@@ -138,11 +138,9 @@ class Times:
         return {f"times.{name}": array for name, array in own.items()}
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
-        """Go on from saved arrays; from nothing where a file of an earlier version has none."""
+        """Go on from saved arrays."""
         wanted = self.arrays()
         saved = {name: tensors[name] for name in wanted if name in tensors}
-        if not saved:
-            return
         for name in ("times.marked", "times.anchors"):
             wanted[name] = np.empty((len(saved.get(name, ())), 2))
         refuse_unlike(saved, wanted)

@@ -422,9 +422,8 @@ class Learner:
         learner.young = YOUNG.decode(tensors["young"].tobytes())
         learner.tickets.rows = dict(zip(header["tickets"], tensors["waiting"].copy(), strict=True))
         learner.tickets.closed = dict(header["closed"])
-        if "past" in tensors:  # version 0.2 did not keep it
-            learner.past.extend(map(tuple, tensors["past"].tolist()))
-            learner.written = header["written"]
+        learner.past.extend(map(tuple, tensors["past"].tolist()))
+        learner.written = header["written"]
         learner._issued, learner.tickets.expired = header["issued"], header["expired"]
         return learner
 

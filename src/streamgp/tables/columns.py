@@ -157,30 +157,11 @@ class Schema:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Schema:
-        comma = "," if saved.get("decimal_comma") else ""  # of all columns, in the files of version 0.2
-        columns = tuple(
-            Column(
-                name,
-                kind,
-                tuple(levels),
-                note,
-                *(rest[:2] or [comma]),
-                *(tuple(missing) for missing in rest[2:3]),
-                *rest[3:],
-            )
-            for name, kind, levels, note, *rest in saved["columns"]
+        parts: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in saved.items()}
+        columns = (
+            Column(*(tuple(part) if isinstance(part, list) else part for part in one)) for one in parts["columns"]
         )
-        return cls(
-            columns,
-            saved["target"],
-            tuple(saved["inputs"]),
-            saved["time"],
-            tuple(saved["cycles"]),
-            tuple(saved.get("seasons", ())),
-            saved.get("ticket", ""),
-            tuple(saved.get("time_parts", ())),
-            saved.get("spare", 0),
-        )
+        return cls(**parts | {"columns": tuple(columns)})
 
     def declared(self) -> dict[str, Any]:
         """The columns as a schema that a user may change and declare (tables/declared.py)."""
