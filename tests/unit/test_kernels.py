@@ -270,3 +270,54 @@ def test_hyperparameters_are_named():
 def test_bad_kernels_are_refused(build, message):
     with pytest.raises((ValueError, TypeError), match=message):
         build()
+
+
+class Cauchy(sg.SquaredExponential):
+    def __call__(self, X, Z=None):
+        return 1.0 / (1.0 - 2.0 * np.log(super().__call__(X, Z)))
+
+
+class Rough(sg.Matern):
+    def diagonal(self, X):
+        return 2.0 * super().diagonal(X)
+
+
+class Doubling:
+    def __call__(self, X, Z=None):
+        return 2.0 * super().__call__(X, Z)
+
+
+class Doubled(Doubling, sg.Matern):
+    pass
+
+
+class Short(sg.SquaredExponential):
+    """Its own start and a method of its own, and nothing that a model would have to call."""
+
+    def __init__(self, lengthscale=0.5):
+        super().__init__(lengthscale)
+
+    def halved(self):
+        return self.replaced(lengthscale=self.lengthscale / 2.0)
+
+
+def test_a_model_refuses_a_kernel_that_overrides_its_parent():
+    cases = [
+        (lambda: sg.SOGP(Cauchy(1.0)), "Cauchy overrides __call__ of SquaredExponential, which models do not call"),
+        (lambda: sg.SOGP(sg.Matern() + 2.0 * (sg.Matern() * Cauchy(1.0))), "Cauchy overrides __call__"),
+        (lambda: sg.OnlineGP(sg.Basis(Rough())), "Rough overrides diagonal of Matern"),
+        (lambda: sg.filters.QKLMS(Doubled()), "Doubled overrides __call__ of Matern"),
+        (lambda: sg.batch.FullGP(Cauchy(1.0)), "Cauchy overrides __call__"),
+        (lambda: sg.TimeGP(sg.Constant() + Rough(0.5)), "Rough overrides diagonal of Matern"),
+        (lambda: sg.SOGP(time=Rough(0.5)), "Rough overrides diagonal of Matern"),
+    ]
+    for build, message in cases:
+        with pytest.raises(TypeError, match=message):
+            build()
+
+
+def test_a_model_takes_a_kernel_whose_subclass_overrides_nothing():
+    own, plain = (sg.SOGP(kernel, capacity=5) for kernel in (Short(0.7), sg.SquaredExponential(0.7)))
+    for model in (own, plain):
+        model.learn_many(X[:, 0], X[:, 0, 0])
+    np.testing.assert_array_equal(own.predict_many(Z[:, 0]).mean, plain.predict_many(Z[:, 0]).mean)

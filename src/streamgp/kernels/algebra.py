@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import inspect
 from typing import Annotated, Any
 
 import numpy as np
@@ -313,7 +314,25 @@ def scaled(kernel: Kernel, factor: float) -> Kernel:
 def _checked(name: str, value: Any) -> Kernel:
     if not isinstance(value, Kernel):
         raise TypeError(f"{name} must be a kernel such as SquaredExponential(lengthscale=1.0); got {value!r}")
+    refuse_overrides(value)
     return value
+
+
+def refuse_overrides(kernel: Kernel) -> None:
+    """Refuse a subclass of somebody else's that overrides a method: models run the program of a kernel, compiled."""
+    if isinstance(kernel, Sum | Product):
+        refuse_overrides(kernel.left)
+        refuse_overrides(kernel.right)
+    kinds = type(kernel).__mro__
+    ours = [kind for kind in kinds if kind.__module__.startswith("streamgp.kernels.")]
+    for name in (name for kind in ours for name, value in vars(kind).items() if inspect.isfunction(value)):
+        first = next(kind for kind in kinds if name in vars(kind))
+        if first not in ours and (name == "__call__" or not name.startswith("__")):
+            raise TypeError(
+                f"{type(kernel).__name__} overrides {name} of {ours[0].__name__}, which models do not call, so that "
+                f"they would run {ours[0].__name__}. Use a sum or a product of the kernels there are, such as "
+                "Matern(1.5) + 0.1 * LinearKernel(), or learn features of your own with Linear()"
+            )
 
 
 KernelSetting = Annotated[Kernel, Setting("covariance function", check=_checked)]

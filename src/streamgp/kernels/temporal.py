@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from streamgp.kernels.algebra import Constant, Kernel, LeafKernel, Product, Sum
+from streamgp.kernels.algebra import Constant, Kernel, LeafKernel, Product, Sum, refuse_overrides
 from streamgp.kernels.stationary import Matern, Periodic
 from streamgp.settings import FloatArray, Setting, duration
 from streamgp.vocabulary import Variance
@@ -104,6 +104,7 @@ def hyperparameters(kernel: Kernel) -> dict[str, float | FloatArray]:
 
 def components(kernel: Kernel) -> list[Component]:
     """The terms of a kernel over time, each with a name of its own; a kernel without a finite state is refused."""
+    refuse_overrides(kernel)
     found: list[Component] = []
     for term in _terms(kernel):
         name = base = _name(term)
