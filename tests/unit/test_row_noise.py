@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.provided import FORGETTING_MODELS, NOISE_MODELS
+from streamgp.recipes.naive import Naive
 from tests import oracles
+from tests.contract.models import EXAMPLES
 
 rng = np.random.default_rng(3)
 N = 40
@@ -312,3 +317,13 @@ def test_models_that_cannot_weigh_rows_say_so():
     shared = sg.Standardize(sg.SOGP())
     with pytest.raises(ValueError, match="in standard units a row's noise is another one for each of its targets"):
         shared.learn_one([0.5], [1.0, 2.0], noise=0.1)
+
+
+def test_messages_list_the_models_that_weigh_rows_and_those_that_forget():
+    bare = [build() for build in EXAMPLES.values()] + [sg.TimeGP(sg.Matern(0.5))]
+    bare = [model for model in bare if not model._children() and not isinstance(model, Naive)]
+    for text, able in (
+        (NOISE_MODELS, {type(model).__name__ for model in bare if not model._refuses_noise(1)}),
+        (FORGETTING_MODELS, {type(model).__name__ for model in bare if not model._cannot_forget_because}),
+    ):
+        assert set(re.findall(r"\b[A-Z]\w+", text)) == able

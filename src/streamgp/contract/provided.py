@@ -18,11 +18,11 @@ from streamgp.settings import FloatArray
 
 FORGETTING_MODELS = (
     "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
-    "RLSESN and OnlineGP, also within Standardize"
+    "RLSESN and OnlineGP, also within wrappers"
 )
 NOISE_MODELS = (
     "models that can are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, SWKRLS, FBKRLS, RecursiveGP, ISSGPR, "
-    "IRFRR, RLSESN, LocalGP and OnlineGP, all without adapt=, also within wrappers"
+    "IRFRR, RLSESN, LocalGP, TimeGP and OnlineGP, all without adapt=, also within wrappers"
 )
 JOINT_MODELS = (
     "models that have one are OnlineGP and all recipes with a variance that are built on it, such as SOGP, KRLST and "
