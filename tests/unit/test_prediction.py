@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import streamgp as sg
+from streamgp.contract.prediction import BESIDE
 
 
 def test_std_interval_and_density_are_those_of_the_observation():
@@ -108,3 +110,71 @@ def test_levels_of_quantiles_fit_the_mean():
         ValueError, match=r"q must be one level, or an array like the mean, of shape \(5,\); got \(2,\)"
     ):
         p.quantile([0.1, 0.9])
+
+
+def predictions_of_every_kind(shape):
+    """One of each class, with everything beside it that can be."""
+    rng = np.random.default_rng(0)
+    mean, variance, noise = rng.normal(size=shape), rng.random(shape), rng.random(shape)
+    plain = sg.Prediction(mean, variance, noise)
+    beside = {
+        "ticket": np.arange(shape[0]),
+        "surprise": rng.random(shape),
+        "alarm": rng.choice(["", "spike", "level"], shape),
+        "mean_gradient": rng.normal(size=(*shape, 3)),
+        "variance_gradient": rng.normal(size=(*shape, 3)),
+    }
+    for kind in (
+        plain,
+        sg.CalibratedPrediction(mean, variance, noise, mean - 1.0, mean + 2.0, 0.9, plain),
+        sg.TimePrediction(mean, variance, noise, {"level": plain}),
+        sg.StudentTPrediction.of(mean, variance, np.sqrt(noise), 4.0),
+        sg.ClassPrediction.of(mean, variance),
+        sg.CountPrediction.of(mean, variance),
+    ):
+        yield replace(kind, **beside)
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 2)])
+def test_indexing_and_joining_lose_nothing_that_stands_beside_a_prediction(shape):
+    every = np.array([True, False, True, True, False, False])
+    rows = [2, -1, slice(1, 4), [4, 0], every, list(every), np.r_[:2, 4:6], ..., (..., 1)]
+    for p in predictions_of_every_kind(shape):
+        names = [name for name in ("mean", *BESIDE) if name != "ticket"]
+        for index in rows:
+            some = p[index]
+            assert type(some) is type(p)
+            # Gradients have an axis of their own, which an ellipsis does not reach.
+            at = (slice(None),) * (len(shape) - 1) + (1,) if isinstance(index, tuple) else index
+            for name in names:
+                np.testing.assert_array_equal(getattr(some, name), getattr(p, name)[at], strict=False)
+            which = at[0] if isinstance(at, tuple) else at
+            np.testing.assert_array_equal(some.ticket, p.ticket[which])
+        one = p[3] if len(shape) == 1 else p[3, 1]
+        assert (type(one.alarm), type(one.surprise), type(one.ticket)) == (str, float, int)
+        assert one.mean_gradient.shape == (3,)
+        whole = p[:2]._followed_by([p[2:5], p[5:]])
+        for name in ("mean", *BESIDE):
+            np.testing.assert_array_equal(getattr(whole, name), getattr(p, name))
+        if len(shape) == 2:
+            chosen = p.mean > 0.0
+            np.testing.assert_array_equal(p[chosen].alarm, p.alarm[chosen])
+            np.testing.assert_array_equal(p[chosen].ticket, np.nonzero(chosen)[0])
+        frame, part = p.to_frame(), p[2:4].to_frame()
+        for name in frame.columns:
+            assert part[name].tolist() == frame[name].tolist()[2:4]
+
+
+def test_models_around_alarms_tell_them_too():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 1))
+    y = X[:, 0] + 0.1 * rng.normal(size=400)
+    y[350] += 30.0
+    alone = sg.Alarms(sg.KRLST(capacity=5), rate=0.02)
+    p = alone.clone().track(X, y)
+    assert p[350].alarm == "spike"
+    assert p[340:].to_frame()["alarm"].tolist()[10] == "spike"
+    for around in (sg.Delayed(alone.clone(), pending=3), sg.Fleet(alone.clone(), size=1)):
+        q = around.track(X, y) if isinstance(around, sg.Delayed) else around.track(np.zeros(400, dtype=int), X, y)
+        np.testing.assert_array_equal(q.alarm, p.alarm)
+        np.testing.assert_array_equal(q.surprise, p.surprise)

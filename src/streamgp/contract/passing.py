@@ -204,4 +204,5 @@ class Passing(Provided):
             part = part if part.shape[1] == p else np.repeat(part, p, axis=1)
             return part if many else part[0]
 
-        return prediction._each(shaped)
+        rows_and_outputs = slice(None) if many else 0, 0 if self._shape.scalar else slice(None)
+        return prediction._each(shaped)._beside(lambda part: part[rows_and_outputs], prediction)

@@ -23,6 +23,9 @@ SIDES = "two-sided", "lower", "upper"
 # Levels up to the median at which the quantiles of calibrated predictions are tracked, besides those of the bounds.
 LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
 
+# What may stand beside the parts that every kind of prediction has: of rows, like the mean, or with axes of its own.
+BESIDE = "ticket", "surprise", "alarm", "mean_gradient", "variance_gradient"
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Prediction(Shown, Generic[Values]):
@@ -166,10 +169,25 @@ class Prediction(Shown, Generic[Values]):
             raise TypeError("this Prediction is of one scalar target and has no length")
         return len(self.mean)  # type: ignore[arg-type]
 
-    def __getitem__(self, index: Any) -> Prediction:
+    def __getitem__(self, index: Any) -> Any:
         """Return the prediction of some of the rows (or outputs)."""
-        some = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
-        return some._from(self._origin_of(index))
+        shape = np.shape(self.mean)
+        some = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), shape)[index]))
+        return some._beside(lambda part: _some(np.asarray(part), shape, index), self)._from(self._origin_of(index))
+
+    def _followed_by(self, others: Sequence[Prediction]) -> Prediction:
+        """The rows of this prediction, then those of others."""
+        whole = self._each(lambda *parts: np.concatenate(parts), *others)
+        return whole._beside(lambda *parts: np.concatenate(parts), self, *others)
+
+    def _beside(self, change: Callable[..., Any], first: Prediction, *others: Prediction) -> Self:
+        """The same with change(what stands beside the first, and beside others), where all have it."""
+        names = [name for name in BESIDE if getattr(first, name) is not None]
+        if not names:  # as of almost all rows that come alone
+            return self
+        found = {name: [getattr(one, name) for one in (first, *others)] for name in names}
+        known = {name: parts for name, parts in found.items() if all(part is not None for part in parts)}
+        return replace(self, **{name: change(*parts) for name, parts in known.items()})
 
     def _each(self, change: Callable[..., Any], *others: Any) -> Prediction:
         """The prediction whose every part is change(that part of this one, those of others)."""
@@ -336,11 +354,6 @@ class CalibratedPrediction(Prediction[Values]):
         """Mean, variance, noise, lower and upper bound, and the shape."""
         return self.mean, self.variance, self.noise, self.lower, self.upper, *self.shape
 
-    def __getitem__(self, index: Any) -> CalibratedPrediction:
-        """Return the prediction of some of the rows (or outputs)."""
-        some = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
-        return some._from(self._origin_of(index))
-
     @classmethod
     def stacked(cls, told: Sequence[CalibratedPrediction]) -> CalibratedPrediction:
         """Predictions of one row and one output each, in numbers, as one of all rows, (n, 1) each part."""
@@ -425,6 +438,17 @@ def _over(error: FloatArray, deviation: FloatArray) -> FloatArray:
     """Errors in standard deviations; of none at all any error is infinitely many, and no error none."""
     with np.errstate(over="ignore"):
         return np.asarray(error / np.where(deviation == 0.0, LEAST_DEVIATION, deviation))
+
+
+def _some(values: np.ndarray, shape: tuple[int, ...], index: Any) -> Any:
+    """Some of what stands beside a mean of this shape: one for each row, like the mean, or with axes after its own."""
+    if values.ndim >= len(shape):
+        chosen = np.arange(int(np.prod(shape))).reshape(shape)[index]
+        found = values.reshape(-1, *values.shape[len(shape) :])[chosen]
+    else:
+        index = np.nonzero(index) if np.asarray(index).dtype == bool else index
+        found = values[index[: values.ndim] if isinstance(index, tuple) else index] if values.ndim else values
+    return found.item() if np.ndim(found) == 0 else found
 
 
 def plain(values: Any) -> Any:

@@ -99,7 +99,7 @@ class Provided(Saved):
             self._resolve(learned[t : t + 1], Y[t : t + 1], issued[t : t + 1], None)
             prediction, issued[len(issued) - len(X) + t] = self._issue(X[t : t + 1])
             predictions.append(prediction)
-        joined: Prediction = predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
+        joined: Prediction = predictions[0]._followed_by(predictions[1:])
         return joined
 
     def _may_take_turns(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from html import escape
 from typing import Any, Self
 
@@ -131,11 +130,8 @@ class Shown:
         names = origin.targets if origin is not None and len(origin.targets) == p else [f"y{j + 1}" for j in range(p)]
         found = []
         for j, name in enumerate(names):
-            one = self[:, j]
-            if self.surprise is not None:
-                one = replace(one, surprise=self.surprise[:, j], alarm=self.alarm[:, j])
             own = None if observed is None else observed.reshape(n, p)[:, j]
-            found.append(("" if p == 1 else name, one, own))
+            found.append(("" if p == 1 else name, self[:, j], own))
         return found
 
     def _numbers(self: Any, level: float | None) -> dict[str, Any]:

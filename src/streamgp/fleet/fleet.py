@@ -404,7 +404,8 @@ class Fleet(Models):
         if came.order is not None:
             return prediction[came.back]
         like = np.shape(prediction.mean)
-        return prediction._each(lambda part: np.broadcast_to(part, like).reshape(*came.shape, *like[1:]))
+        arranged = prediction._each(lambda part: np.broadcast_to(part, like).reshape(*came.shape, *like[1:]))
+        return arranged._beside(lambda part: part.reshape(*came.shape, *part.shape[1:]), prediction)
 
     # Rows on a GPU.
 

@@ -419,13 +419,6 @@ class Alarms(Wrapper):
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         return self._within._joint(X, conditions)
 
-    def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
-        shaped = super()._shaped(prediction, many=many)
-        if prediction.surprise is None:
-            return shaped
-        columns = (slice(None), 0) if self._shape.scalar else slice(None)
-        return dataclasses.replace(shaped, surprise=prediction.surprise[columns], alarm=prediction.alarm[columns])
-
     def explain_one(self, x: Any, y: Any) -> FloatArray:
         """Return by how many nats the target of a row would be less surprising if one input had its usual value.
 

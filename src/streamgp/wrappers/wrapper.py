@@ -185,6 +185,4 @@ class StackableWrapper(Stackable, Wrapper):
 
 def joined(predictions: list[Prediction]) -> Prediction:
     """Predictions of rows that follow each other, as one."""
-    if len(predictions) == 1:
-        return predictions[0]
-    return predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
+    return predictions[0]._followed_by(predictions[1:]) if len(predictions) > 1 else predictions[0]
