@@ -142,3 +142,118 @@ def test_rows_learned_together_judge_forecasts_as_rows_one_by_one():
     sizes = [one.spread.size(np.arange(1.0, 13.0), 0.9) for one in models]
     np.testing.assert_allclose(*sizes, rtol=1e-12)
     assert models[0].spread._counts.tolist() == models[1].spread._counts.tolist()
+
+
+SHORT = {"seasons": [24.0], "log": False, "trend": False}
+DATES = np.datetime64("2026-01-05T00") + HOURS[:120].astype("timedelta64[h]")
+
+
+def test_rows_without_a_time_follow_at_the_usual_distance():
+    y = seasonal()[:120]
+    timed, untimed = (sg.Forecaster(y[:96], DATES[:96], seasons=["1d"], log=False, trend=False) for _ in range(2))
+    timed.learn(y[96:], DATES[96:])
+    untimed.learn(y[96:100])
+    untimed.learn(y[100:])
+    np.testing.assert_allclose(untimed.forecast(5).times, timed.forecast(5).times, rtol=0)
+    np.testing.assert_allclose(untimed.forecast(5).median, timed.forecast(5).median, rtol=1e-8)
+    again = timed.fresh()
+    again.learn(y)
+    assert again.forecast(1).times == pytest.approx(120 * 3600.0)
+    np.testing.assert_allclose(timed.calibrate(y, steps=3), timed.calibrate(y, DATES, steps=3), rtol=1e-6)
+
+
+def test_any_whole_number_says_how_many_rows_ahead():
+    forecaster = sg.Forecaster(seasonal()[:60], **SHORT)
+    for n in (np.int64(3), np.uint8(3), 3):
+        np.testing.assert_array_equal(forecaster.forecast(n).times, [60.0, 61.0, 62.0])
+
+
+@pytest.mark.parametrize("settings", [SHORT, {}])
+def test_of_rows_of_the_same_time_the_last_counts(settings):
+    y = seasonal()[:120]
+    twice = np.column_stack([y + 100.0, y]).ravel()
+    once, repeated = (
+        sg.Forecaster(y, HOURS[:120], **settings),
+        sg.Forecaster(twice, np.repeat(HOURS[:120], 2), **settings),
+    )
+    assert (repeated.step, repeated.repeated, once.repeated) == (1.0, 120, 0)
+    assert repeated.chosen.structure == once.chosen.structure
+    np.testing.assert_allclose(repeated.forecast(3).times, [120.0, 121.0, 122.0], rtol=0)
+    np.testing.assert_allclose(repeated.forecast(3).median, once.forecast(3).median, rtol=1e-8)
+    repeated.learn([70.0, 60.0, 50.0], [119.0, 120.0, 120.0])  # the first repeats a time that was learned
+    once.learn([50.0], [120.0])
+    assert repeated.repeated == 122
+    np.testing.assert_allclose(repeated.forecast(3).median, once.forecast(3).median, rtol=1e-8)
+
+
+def test_a_kernel_is_chosen_where_times_repeat_or_one_is_wrong():
+    y = seasonal()[:300]
+    assert choose(np.repeat(y, 2), np.repeat(HOURS[:300], 2), log=False, trend=False).structure.seasons == (24.0,)
+    seconds = np.append(np.arange(149.0), 82 * 31557600.0)  # a grid of them would have 2.6e9 points
+    series = Series(seconds, y[:150, None], 150)
+    assert candidates(series)[0] == 24.0
+
+
+@pytest.mark.parametrize(("fill_value", "row"), [(-9999.0, 3), (3.4e38, 0), (3.4e38, 60)])
+def test_fill_values_count_as_missing_and_are_counted(fill_value, row):
+    y = seasonal()[:120]
+    missing, filled = y.copy(), y.copy()
+    missing[row], filled[row] = np.nan, fill_value
+    expected, found = (sg.Forecaster(one, **SHORT) for one in (missing, filled))
+    assert (found.fill_values, expected.fill_values) == (1, 0)
+    np.testing.assert_array_equal(found.targets, missing)
+    np.testing.assert_allclose(found.forecast(12).quantile(0.9), expected.forecast(12).quantile(0.9), rtol=1e-8)
+    parts = (one.calibrate(of, steps=4) for one, of in ((expected, missing), (found, filled)))
+    np.testing.assert_allclose(*parts, rtol=1e-8)
+    for one, of in ((expected, [50.0, np.nan, 51.0]), (found, [50.0, fill_value, 51.0])):
+        one.learn(of)
+    assert found.fill_values == 2
+    np.testing.assert_allclose(found.forecast(12).median, expected.forecast(12).median, rtol=1e-8)
+    again = found.fresh()
+    again.learn(filled)
+    assert again.fill_values == 1
+    assert np.isnan(again.targets[row])
+
+
+def test_without_screening_every_target_is_believed(capsys):
+    y = seasonal()[:120]
+    y[60] = -9999.0
+    believed = sg.Forecaster(y, screen=False, **SHORT)
+    assert believed.fill_values == 0
+    assert believed.chosen.center == pytest.approx(y.mean())
+    sg.Forecaster(y, np.maximum(HOURS[:120] - 1, 0), verbose=True, **SHORT)
+    told = capsys.readouterr().err
+    assert "Forecaster: targets that look like fill values, which count as missing: 1\n" in told
+    assert "Forecaster: rows that repeat a time, the last of which counts: 1\n" in told
+
+
+def test_a_call_that_is_refused_changes_nothing():
+    y = np.exp(np.random.default_rng(0).standard_normal(60))
+    forecaster = sg.Forecaster(y, seasons=[], log=True, trend=False)
+    before = forecaster.forecast(3).median
+    with pytest.raises(ValueError, match="a target is not above 0"):
+        forecaster.learn([1.0, -1e9, 0.0])
+    with pytest.raises(ValueError, match="time is missing or goes backwards in row 1"):
+        forecaster.learn([1.0, 1.0], [61.0, 60.0])
+    assert forecaster.fill_values == 0
+    np.testing.assert_array_equal(forecaster.forecast(3).median, before)
+
+
+def test_the_dates_of_a_series_of_pandas_are_its_times():
+    pd = pytest.importorskip("pandas")
+    y, index = seasonal()[:120], pd.DatetimeIndex(DATES)
+    named = {"seasons": ["1d"], "log": False, "trend": False}
+    expected = sg.Forecaster(y[:100], DATES[:100], **named)
+    expected.learn(y[100:], DATES[100:])
+    for dates in (index, index.tz_localize("UTC").tz_convert("Europe/Berlin")):
+        found = sg.Forecaster(pd.Series(y[:100], index=dates[:100]), **named)
+        found.learn(pd.Series(y[100:], index=dates[100:]))
+        np.testing.assert_array_equal(found.forecast(3).times, expected.forecast(3).times)
+        np.testing.assert_allclose(found.forecast(3).median, expected.forecast(3).median, rtol=1e-8)
+        assert list(found.forecast(3).components)[-1] == "day"
+    given = sg.Forecaster(pd.Series(y, index=index), HOURS[:120], **SHORT)
+    other = sg.Forecaster(pd.Series(y, index=np.arange(120) + 7), **SHORT)
+    for one in (given, other):
+        np.testing.assert_array_equal(one.forecast(1).times, [120.0])
+    with pytest.raises(ValueError, match="time is missing or goes backwards in row 1; sort the rows by time"):
+        sg.Forecaster(pd.Series(y, index=index[::-1]), **named)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.contract.model import StreamModel
+from streamgp.contract.spacing import usual_gap
 from streamgp.kernels import Kernel
 from streamgp.process.features import Linear
 from streamgp.process.onlinegp import OnlineGP
@@ -49,12 +50,10 @@ def found(y: FloatArray, times: FloatArray, seasons: Sequence[int], *, tune: boo
         tune: whether its hyperparameters are tuned, and seasons found where none is known.
     """
     known = ~np.isnan(y)
-    gaps = np.diff(times[known])
-    gaps = gaps[gaps > 0]
+    step = usual_gap(times[known])
     shift, scale = center_and_spread(y[known])
-    if not len(gaps) or not scale > 0:
+    if not step or not scale > 0:
         return None
-    step = float(np.median(gaps))
     shown = [step * season for season in seasons if SHOWN * step * season <= times[known][-1] - times[known][0]]
     if not tune:
         return OverTime(series_kernel(Structure(tuple(sorted(shown)), False, False), step, 1.0), NOISE)

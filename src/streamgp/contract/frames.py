@@ -187,14 +187,14 @@ def columns_of(frame: Any) -> dict[str, Sequence[Any]]:
     found: dict[str, Sequence[Any]] = {
         name: [plain(value) for value in read.get_column(name).to_list()] for name in read.columns
     }
-    dates = _dates_of_index(getattr(frame, "index", None))
+    dates = dates_of_index(getattr(frame, "index", None))
     if dates is None:
         return found
     name = next(name for name in (getattr(frame.index, "name", None), "time", "index") if name and name not in found)
     return {str(name): [plain(value) for value in dates], **found}
 
 
-def _dates_of_index(index: Any) -> list[Any] | None:
+def dates_of_index(index: Any) -> list[Any] | None:
     """The dates that rows are known by; None: they have no index, or one that holds something else."""
     kind = getattr(getattr(index, "dtype", None), "kind", "")
     return index.tolist() if kind == "M" else None

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.compiled import compile_now
 from streamgp.contract import inputs
+from streamgp.contract.frames import dates_of_index
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.spacing import usual_gap
 from streamgp.process.features import Linear
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
@@ -21,6 +24,8 @@ from streamgp.settings import FloatArray, duration, probability
 from streamgp.tuning.inputs import InputFeatures, Recent
 from streamgp.tuning.series import CALENDAR, Chosen, choose
 from streamgp.tuning.spread import Spread
+from streamgp.tuning.time import refuse_unordered
+from streamgp.wrappers import outliers
 
 # Past forecasts by which intervals are judged: at most this many, in this last part of the rows, after so many.
 ORIGINS, PART, LEARNED = 40, 0.5, 10
@@ -28,6 +33,20 @@ ORIGINS, PART, LEARNED = 40, 0.5, 10
 OVERLAP = 4
 # A row is that of a forecast if their times differ by less than this part of the time between rows.
 SAME = 0.01
+# What is told of rows that do not count as they came.
+FILL_VALUES = "targets that look like fill values, which count as missing"
+REPEATED = "rows that repeat a time, the last of which counts"
+
+
+class _Rows(NamedTuple):
+    """Rows as they are learned, how many were not, how many targets count as missing, and the screen after them."""
+
+    y: FloatArray
+    times: FloatArray
+    X: FloatArray | None
+    repeated: int = 0
+    fill_values: int = 0
+    screen: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +118,22 @@ class Forecaster:
 
     Args:
         y: (n,) targets; NaN where missing.
-        time: (n,) times, numbers or dates, in order; None: rows are one apart.
+        time: (n,) times, numbers or dates, in order; of rows of the same time the last counts. None: the dates that a
+            series of pandas has as its index, otherwise rows are one apart.
         X: (n, d) inputs of the same rows; None: there are none.
         seasons: periods, such as 24.0 or "1d"; None: found by the autocorrelation and checked by the evidence.
         log: True or False to decide it; None: by the evidence.
         trend: likewise.
         rows: most rows that count for the hyperparameters, the last ones; all are learned.
+        screen: whether targets far beyond all others, such as the fill value -9999, count as missing; False: all are
+            believed.
         verbose: whether to print what is tried, to standard error.
+
+    Attributes:
+        step: how far apart rows usually are; those that come without a time follow at this distance.
+        fill_values: how many targets counted as missing because they look like fill values.
+        repeated: how many rows did not count because another one has their time.
+        targets: of the last rows that were learned, as they were learned: NaN where missing.
 
     Example:
         >>> import numpy as np
@@ -118,6 +146,8 @@ class Forecaster:
     """
 
     model: TimeGP | OnlineGP
+    _seen = np.nan  # the time of the last row
+    _screen: FloatArray  # of the targets so far, as outliers.screened() takes it
 
     def __init__(
         self,
@@ -129,28 +159,35 @@ class Forecaster:
         log: bool | None = None,
         trend: bool | None = None,
         rows: int = 1000,
+        screen: bool = True,
         verbose: bool = False,
     ) -> None:
-        dated = np.asarray(time).dtype.kind in "MO" and time is not None
-        y, times = _series(y, time)
-        periods = None if seasons is None else [duration("seasons", period) for period in seasons]
-        gaps = np.diff(times[~np.isnan(y)])
-        self.step = float(np.median(gaps)) if gaps.any() else 1.0
+        compile_now(outliers.screen, outliers.strike_out)
+        tell = partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None
+        time = _dates_or(time, y)
+        dated = time is not None and np.asarray(time).dtype.kind in "MO"
+        self._screens = screen
         self._features: InputFeatures | None = None
-        known = None if X is None else _inputs(X, len(y), None)
+        y, times = _series(y, time)
+        first = self._taken(y, times, None if X is None else _inputs(X, len(y), None))
+        for what, count in ((FILL_VALUES, first.fill_values), (REPEATED, first.repeated)):
+            if count:
+                tell(f"{what}: {count}")
+        periods = None if seasons is None else [duration("seasons", period) for period in seasons]
+        self.step = usual_gap(first.times[~np.isnan(first.y)]) or 1.0
         self.chosen: Chosen = choose(
-            y,
-            times,
+            first.y,
+            first.times,
             periods,
             calendar=CALENDAR if dated else (),
             log=log,
             trend=trend,
             rows=rows,
-            inputs=None if known is None else partial(self._featured, known, times),
-            tell=partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None,
+            inputs=None if first.X is None else partial(self._featured, first.X, first.times),
+            tell=tell,
         )
         self._begin()
-        self._learn(y, times, known)
+        self._learn(first)
 
     def _featured(self, X: FloatArray, times: FloatArray, season: float | None) -> tuple[FloatArray, NDArray[np.int64]]:
         """The features of the first rows, and their groups."""
@@ -161,7 +198,8 @@ class Forecaster:
         """Learn nothing yet."""
         chosen = self.chosen
         self._recent: Recent | None = None
-        self._seen = np.nan  # the time of the last row
+        self._seen = np.nan
+        self.fill_values = self.repeated = 0
         self._last: FloatArray | None = None
         self._waiting: list[SeriesForecast] = []  # issued, and not yet judged to their ends
         self.spread = Spread(1)
@@ -181,19 +219,35 @@ class Forecaster:
 
         Args:
             y: (n,) targets; NaN where missing.
-            time: (n,) times after those before; None: the rows follow, one apart.
+            time: (n,) times after those before; None: the dates of a series of pandas, otherwise the rows follow, one
+                ``step`` apart.
             X: (n, d) inputs, where the first rows had some.
         """
-        if time is None:
-            y = np.asarray(y, dtype=np.float64)
-            time = self._seen + 1.0 + np.arange(float(len(y)))
-        y, times = _series(y, time)
-        known = self._checked(X, len(y))
-        if self.chosen.structure.log and np.any(y <= 0):
+        y, times = _series(y, _dates_or(time, y), 0.0 if np.isnan(self._seen) else self._seen + self.step, self.step)
+        rows = self._taken(y, times, self._checked(X, len(y)))
+        if self.chosen.structure.log and np.any(rows.y <= 0):
             raise ValueError("logarithms are modeled, but a target is not above 0; begin anew with log=False")
-        self._learn(y, times, known)
+        self._learn(rows)
 
-    def _learn(self, y: FloatArray, times: FloatArray, X: FloatArray | None) -> None:
+    def _taken(self, y: FloatArray, times: FloatArray, X: FloatArray | None) -> _Rows:
+        """Rows as they are learned: of each time the last, without fill values."""
+        at = in_order(times)
+        at = at[times[at] != self._seen]
+        y, times, X, repeated = y[at], times[at], None if X is None else X[at], len(y) - len(at)
+        if not self._screens:
+            return _Rows(y, times, X, repeated)
+        if np.isnan(self._seen):  # among the first rows fill values are known by those after them
+            screen = np.zeros((1, outliers.NUMBERS))
+            left = outliers.without_fill_values(y[:, None], False)
+            outliers.screened(screen, left, False)
+        else:
+            screen = self._screen.copy()
+            left = outliers.screened(screen, y[:, None], False)
+        left = left[:, 0]
+        return _Rows(left, times, X, repeated, int(np.count_nonzero(np.isnan(left) & ~np.isnan(y))), screen)
+
+    def _learn(self, rows: _Rows) -> None:
+        y, times, X = rows.y, rows.times, rows.X
         features, recent = self._featured_now(times, X)
         self.model.learn_many(features, self._within(y), time=times)
         self._judge_waiting(y, times)
@@ -201,6 +255,11 @@ class Forecaster:
         self._seen = float(times[-1]) if len(times) else self._seen
         if X is not None and len(X):
             self._last = X[-1].copy()
+        self.targets = y
+        self.repeated += rows.repeated
+        self.fill_values += rows.fill_values
+        if rows.screen is not None:
+            self._screen = rows.screen
 
     def _featured_now(self, times: FloatArray, X: FloatArray | None) -> tuple[FloatArray, Recent | None]:
         """The inputs as the model sees them, and what those after them need."""
@@ -228,7 +287,7 @@ class Forecaster:
             times: (n,) times that are not before the last learned one, or how many rows ahead, as far apart as most.
             X: (n, d) inputs at these times, in order; None: those of the last learned row stay.
         """
-        if isinstance(times, int):
+        if isinstance(times, int | np.integer):
             times = self._seen + self.step * np.arange(1.0, times + 1)
         at = inputs.times(times, len(times), many=True)
         if X is None and self._last is not None:
@@ -276,31 +335,33 @@ class Forecaster:
 
         Args:
             y: (n,) the targets that were learned.
-            time: (n,) their times.
+            time: (n,) their times; None: as in ``learn``.
             X: (n, d) their inputs.
             steps: rows ahead.
 
         Returns:
             (forecasts, steps) the probability of the central interval that just reaches each target; NaN where none is.
         """
-        y, times = _series(y, time)
-        known = self._checked(X, len(y))
+        model, learned = self.fresh(), 0
+        y, times = _series(y, _dates_or(time, y), 0.0, self.step)
+        rows = model._taken(y, times, self._checked(X, len(y)))
+        y, times, known = rows.y, rows.times, rows.X
         first = max(int((1.0 - PART) * len(y)), LEARNED)
         origins = np.unique(np.linspace(first, len(y) - 1, ORIGINS).astype(int))
-        model, learned, found = self.fresh(), 0, np.full((len(origins), steps), np.nan)
+        found = np.full((len(origins), steps), np.nan)
         model.spread = Spread(steps)
         for i, origin in enumerate(origins):
             done = slice(learned, origin)
-            model._learn(y[done], times[done], None if known is None else known[done])
+            model._learn(_Rows(y[done], times[done], None if known is None else known[done]))
             learned = origin
             # Which step a row is: rows may be missing, or not as far apart as most.
             step = np.round((times[origin:] - times[origin - 1]) / self.step).astype(int)
-            rows = origin + np.flatnonzero((step >= 1) & (step <= steps) & ~np.isnan(y[origin:]))
-            if not rows.size:
+            later = origin + np.flatnonzero((step >= 1) & (step <= steps) & ~np.isnan(y[origin:]))
+            if not later.size:
                 continue
-            ahead = model.forecast(times[rows], None if known is None else known[rows])
-            found[i, step[rows - origin] - 1] = model.spread.part(ahead.step, np.abs(ahead.errors(y[rows])))
-            model.judge(ahead, y[rows])
+            ahead = model.forecast(times[later], None if known is None else known[later])
+            found[i, step[later - origin] - 1] = model.spread.part(ahead.step, np.abs(ahead.errors(y[later])))
+            model.judge(ahead, y[later])
         self.spread = model.spread
         return found
 
@@ -315,12 +376,24 @@ def _inputs(X: Any, n: int, d: int | None) -> FloatArray:
     return known
 
 
-def _series(y: Any, time: Any) -> tuple[FloatArray, FloatArray]:
-    """Targets and times, checked."""
+def in_order(times: FloatArray) -> NDArray[np.int64]:
+    """The numbers of rows in the order of their times; of rows of the same time the last."""
+    order = np.argsort(times, kind="stable")
+    return np.asarray(order[np.append(np.diff(times[order]) > 0, True)[: len(order)]])
+
+
+def _dates_or(time: Any, y: Any) -> Any:
+    """The times that are given, otherwise the dates by which targets are known; None: neither."""
+    return dates_of_index(getattr(y, "index", None)) if time is None else time
+
+
+def _series(y: Any, time: Any, start: float = 0.0, step: float = 1.0) -> tuple[FloatArray, FloatArray]:
+    """Targets and times, checked; without times rows are a step apart."""
     Y, scalar = inputs.targets(y, len(y), None, True)
     if not scalar:
         raise ValueError(f"y must be one series, shape (n,); got {np.shape(y)}. Make one Forecaster for each")
-    times = np.arange(float(len(Y))) if time is None else inputs.times(time, len(Y), many=True)
+    times = start + step * np.arange(float(len(Y))) if time is None else inputs.times(time, len(Y), many=True)
+    refuse_unordered(times)
     for at in np.flatnonzero(np.isinf(Y[:, 0])):
         raise ValueError(f"y is infinite in row {at}: targets are numbers, or NaN where missing")
     return Y[:, 0], times

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.batch.evidence import Evidence
+from streamgp.contract.spacing import LONGEST
 from streamgp.kernels import Kernel, Matern, Periodic
 from streamgp.kernels.temporal import WIDE, Trend
 from streamgp.settings import FloatArray
@@ -155,8 +156,10 @@ def choose(
 
 def candidates(series: Series, calendar: tuple[float, ...] = ()) -> list[float]:
     """Periods that the autocorrelation of the differenced series suggests, the likeliest first."""
-    step = series.step
-    times = np.cumsum(series.gaps)
+    step, gaps = series.step, series.gaps
+    if gaps.sum() > LONGEST * step * len(gaps):  # bursts, or a wrong time stamp: most of the grid would be empty
+        gaps = np.minimum(gaps, LONGEST * step)
+    times = np.cumsum(gaps)
     y = np.interp(np.arange(0.0, times[-1] + 0.5 * step, step), times, series.Y[:, 0])
     d = np.diff(y)
     d = d - d.mean()
@@ -211,9 +214,7 @@ def _fit(structure: Structure, series: Series, search: Evidence) -> Chosen:
     Y = np.log(series.Y) if structure.log else series.Y
     center, variance = float(Y.mean()), float(Y.var()) or 1.0
     shifted = series.replaced(Y - center)
-    kernel, noise, found = fit_time(
-        series_kernel(structure, series.step or 1.0, variance), NOISE * variance, shifted, search
-    )
+    kernel, noise, found = fit_time(series_kernel(structure, series.step, variance), NOISE * variance, shifted, search)
     evidence = found.value + (DIFFUSE if structure.trend else 0.0)
     if structure.log:  # the density of the targets themselves
         evidence -= float(Y.sum())

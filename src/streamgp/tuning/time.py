@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.batch.evidence import WIDEST, Evidence, Maximum, Objective
 from streamgp.compiled import compile_now
+from streamgp.contract.spacing import usual_gap
 from streamgp.kernels import Kernel, Matern, Periodic
 from streamgp.kernels.algebra import LeafKernel
 from streamgp.kernels.temporal import COORDINATES, TREND, WIDE, Block, components, harmonic_weights
@@ -30,6 +31,12 @@ COUNTS = 2
 Named = tuple[str, LeafKernel, str, float]  # full name, leaf, name within it, value
 
 
+def refuse_unordered(times: FloatArray) -> None:
+    """Refuse times that are missing, or earlier than the one before."""
+    for at in np.flatnonzero(~(np.diff(times) >= 0)):
+        raise ValueError(f"time is missing or goes backwards in row {at + 1}; sort the rows by time")
+
+
 class Series:
     """The last rows of a series that have their targets, at most this many, and how far they are apart."""
 
@@ -37,15 +44,14 @@ class Series:
         known = np.flatnonzero(~np.any(np.isnan(Y), axis=1))[-rows:]
         if not known.size:
             raise ValueError("every row of Y misses a target; tuning needs rows with all their targets")
-        for at in np.flatnonzero(~(np.diff(times) >= 0)):
-            raise ValueError(f"time is missing or goes backwards in row {at + 1}; sort the rows by time")
+        refuse_unordered(times)
         self.Y = np.ascontiguousarray(Y[known])
         self.gaps = np.diff(times[known], prepend=times[known][:1])
         steps = self.gaps[1:]
-        self.step = float(np.median(steps)) if steps.size else 1.0
+        self.step = usual_gap(times[known]) or 1.0
         largest = float(np.abs(times[known]).max(initial=0.0))
         apart = float(np.abs(steps - self.step).max(initial=0.0))
-        self.is_regular = self.step > 0 and apart <= max(EQUAL * self.step, 4e-16 * largest)
+        self.is_regular = apart <= max(EQUAL * self.step, 4e-16 * largest)
         self.length = float(self.gaps.sum()) or 1.0
 
     @property
@@ -157,7 +163,7 @@ class TimeEvidence:
     def limits(self) -> dict[str, tuple[float, float]]:
         """How far each hyperparameter is searched."""
         series = self.series
-        lengths = LENGTHS[0] * (series.step or series.length), LENGTHS[1] * series.length
+        lengths = LENGTHS[0] * series.step, LENGTHS[1] * series.length
         variances = VARIANCES[0] * series.variance, VARIANCES[1] * series.variance
         among = {"turns": TURNS, "lengthscale": lengths, "span": lengths}
         return {name: among.get(kind, variances) for name, kind in zip(self.names, self.kinds, strict=True)}
