@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
-from streamgp.job.forecast import forecast_table
+from streamgp.job.forecast import Readings, forecast_table
 from streamgp.tables import RowsError
+from streamgp.tables.formats import read_rows
 
 
 def streamgp(*arguments):
@@ -146,6 +147,73 @@ def test_while_following_fill_values_are_left_out_and_a_zero_ends_logarithms(tmp
     assert made[-1].readings.refused == 1
     assert np.isnan(made[-1].readings.y[70])
     assert np.isfinite(made[-1].forecast.median).all()
+
+
+def readings_of(path):
+    reader = read_rows(str(path))
+    try:
+        (chunk,) = reader.chunks()
+    finally:
+        reader.close()
+    readings = Readings(chunk, "load", ["weather"])
+    return readings, readings.take(chunk)
+
+
+def test_while_following_few_rows_are_kept_and_all_are_counted(tmp_path, monkeypatch):
+    rows = rows_of(300)
+    rows[70][1] = rows[200][1] = ""
+    rows[150][0] = rows[149][0]
+    del rows[100:104], rows[250:252]
+    monkeypatch.setattr("streamgp.job.forecast.KEPT", 20)
+    whole, (times, y, X) = readings_of(table(tmp_path / "a.csv", rows))
+    followed, _ = readings_of(tmp_path / "a.csv")
+    whole.sort([(times, y, X)])
+    followed.sort([(times[:50], y[:50], X[:50])])
+    last = {}
+    for row in zip(times[50:], y[50:], X[50:], strict=True):
+        assert followed.add(*row) == (row[0] not in last)
+        last[row[0]] = row
+        assert len(followed.times) <= 50
+        assert len(followed._room) <= 50
+    assert followed.notes() == whole.notes()
+    assert "rows: 293, from 2024-03-25 00:00:00 to 2024-04-06 11:00:00" in whole.notes()
+    for name in ("times", "y", "columns"):
+        kept = getattr(followed, name)
+        np.testing.assert_array_equal(kept[-20:], getattr(whole, name)[-20:])
+
+
+def test_a_row_far_beyond_all_others_is_left_out_and_told(tmp_path):
+    rows, notes = rows_of(), []
+    rows.insert(100, ["2106-02-07 06:28:15", "500", "1.0"])
+    issued = forecast_table(
+        str(table(tmp_path / "a.csv", rows)), "load", "2h", seasons=["1d"], out=tmp_path / "f.csv", tell=notes.append
+    )
+    assert [row["time"] for row in forecasts(tmp_path / "f.csv")] == ["2024-04-02 00:00:00", "2024-04-02 01:00:00"]
+    assert (
+        "rows left out because their time is far beyond all others, such as 2106-02-07 06:28:15; check the clock: 1"
+        in notes
+    )
+    assert "rows: 192, from 2024-03-25 00:00:00 to 2024-04-01 23:00:00" in notes
+    readings, last = issued.readings, issued.readings.times[-1]
+    far = 80 * 31557600.0
+    assert not readings.add(last + far, 500.0, np.empty(0))
+    assert readings.add(last + 3600.0, 500.0, np.empty(0))  # the rows after it are not
+    # As many as a forecast needs are no mistake of the clock: the table goes on there.
+    assert [readings.add(last + far + hour, 500.0, np.empty(0)) for hour in range(12)] == [False] * 9 + [True] * 3
+    assert readings.far == 11
+
+
+def test_a_pause_is_no_wrong_clock(tmp_path):
+    for pause, left_out in ((24 * 14, 0), (24 * 100, 3)):  # of 8 days of hours, with three rows after it
+        rows = rows_of(24 * 8 + pause + 3)
+        rows = [*rows[: 24 * 8], *rows[-3:]]
+        readings, taken = readings_of(table(tmp_path / "a.csv", rows))
+        readings.sort([taken])
+        assert (readings.far, len(readings.times)) == (left_out, 24 * 8 + 3 - left_out)
+    rows = rows_of(24 * 108 + 10)
+    readings, taken = readings_of(table(tmp_path / "a.csv", [*rows[: 24 * 8], *rows[-10:]]))  # ten rows after it
+    readings.sort([taken])
+    assert readings.far == 0
 
 
 def _wait_for(path, lines):

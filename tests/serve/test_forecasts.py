@@ -163,3 +163,21 @@ def test_the_kernel_is_chosen_again_after_many_rows_or_when_logarithms_are_no_mo
     answer = forecasts.over_time(forecasting, Series([*past[:40], (41, np.nan, -3.0)], ""), asked)
     assert chosen == [20, 35, 41]
     assert answer.time is None
+
+
+def test_a_fill_value_does_not_make_the_kernel_be_chosen_again(monkeypatch):
+    chosen = []
+
+    class Counting(sg.Forecaster):
+        def __init__(self, y, time):
+            chosen.append(len(y))
+            super().__init__(y, time, seasons=[], trend=False, log=True)
+
+    monkeypatch.setattr(forecasts, "Forecaster", Counting)
+    past = [(i, np.nan, 5.0 + i % 4 + 0.01 * (i % 7)) for i in range(1, 60)]
+    past[40] = (41, np.nan, -1e9)
+    forecasting, asked = Forecasting(), Asked.of({}, ASKED)
+    for rows in (50, 55):
+        answer = forecasts.over_time(forecasting, Series(past[:rows], ""), asked)
+    assert chosen == [50]
+    assert 4.0 < min(answer.median) < max(answer.median) < 9.0

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from streamgp.contract.spacing import LONGEST, usual_gap
 from streamgp.job.ahead import compile_forecast
 from streamgp.job.opening import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
@@ -23,11 +24,15 @@ from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import finite
-from streamgp.tuning.forecaster import Forecaster, SeriesForecast
-from streamgp.wrappers import outliers
+from streamgp.tuning.forecaster import FILL_VALUES, REPEATED, Forecaster, SeriesForecast, in_order
 
 LEAST_ROWS = 10
 MOST_STEPS = 10_000
+# Rows that are kept while following: as many as the longest forecast has.
+KEPT = MOST_STEPS
+# Rows at the end, fewer than LEAST_ROWS, have a wrong time stamp rather than a pause before them if that would be this
+# many times as long as all before it, and longer than LONGEST (contract/spacing.py).
+FAR = 3.0
 # Rows of another table whose times differ by less than this part of the time between rows are of the same time.
 SAME = 1e-3
 Tell = Callable[[str], None]
@@ -46,13 +51,28 @@ class Readings:
     def __init__(self, first: Chunk, target: str, inputs: Sequence[str] = ()) -> None:
         self.schema = recognize(first, target, list(inputs))
         self._encoder = RowEncoder(self.schema)
-        self.times, self.y = np.empty(0), np.empty(0)
-        self.X = np.empty((0, len(self.schema.input_names)))
+        # Time, target and inputs of the last rows, with room for more; how many there are of them, and of all.
+        self._room, self._size, self.rows = np.empty((0, 2 + len(self.schema.input_names))), 0, 0
+        self.first = self.step = np.nan  # the time of the first row; how far apart rows usually are
         self.zone: dt.tzinfo | None = None
         self.separator = " "
         self.is_dated = self.schema.is_dated
         self.unusable = self.repeated = self.unordered = self.refused = self._read = 0
-        self._screen = np.zeros((1, outliers.NUMBERS))
+        self.missing = self.long = self.uneven = 0
+        self.far, self._far_now, self._far_time = 0, 0, np.nan  # all of them, those that came last, the first one
+
+    @property
+    def times(self) -> FloatArray:
+        return self._room[: self._size, 0]
+
+    @property
+    def y(self) -> FloatArray:
+        return self._room[: self._size, 1]
+
+    @property
+    def columns(self) -> FloatArray:
+        """The inputs of these rows, (n, d)."""
+        return self._room[: self._size, 2:]
 
     def take(self, chunk: Chunk) -> Rows:
         """The times, the targets and the inputs of some rows, without those that cannot be read."""
@@ -86,35 +106,63 @@ class Readings:
             self.zone = dt.UTC
 
     def sort(self, taken: Sequence[Rows]) -> None:
-        """Begin with these rows: sorted by time, and of rows of the same time the last."""
-        times = np.concatenate([part[0] for part in taken])
-        self.unordered += int(np.count_nonzero(np.diff(times) < 0))
-        self.times, y, self.X = in_order(taken)
-        self.repeated += len(times) - len(self.times)
-        self.y = outliers.without_fill_values(y[:, None], False)[:, 0]
-        self.refused += int(np.count_nonzero(np.isnan(self.y) & ~np.isnan(y)))
-        outliers.screened(self._screen, self.y[:, None], False)
+        """Begin with these rows: sorted by time, of rows of the same time the last, without those far in the future."""
+        came = np.concatenate([part[0] for part in taken])
+        times, y, X = ordered(taken)
+        self.unordered += int(np.count_nonzero(np.diff(came) < 0))
+        self.repeated += len(came) - len(times)
+        self.first, self.step = float(times[0]), usual_gap(times)
+        n = len(times)
+        for k in range(max(LEAST_ROWS, n - LEAST_ROWS + 1), n):
+            if self._is_far(times[k - 1], times[k]):
+                self.far, self._far_time = n - k, float(times[k])
+                times, y, X = times[:k], y[:k], X[:k]
+                break
+        self._room, self._size = np.column_stack([times, y, X]), len(times)
+        self._count(np.diff(times), y)
 
     def add(self, time: float, y: float, x: FloatArray) -> bool:
-        """Add a row that comes after all others; False if it does not. A fill value counts as missing."""
-        if time <= self.times[-1]:
-            self.unordered += time < self.times[-1]
-            self.repeated += time == self.times[-1]
+        """Add a row that comes after all others; False if it does not, or only by a wrong time stamp."""
+        last = self.times[-1]
+        if time <= last:
+            self.unordered += time < last
+            self.repeated += time == last
             return False
-        seen = float(outliers.screened(self._screen, np.array([[y]]), False)[0, 0])
-        self.refused += np.isnan(seen) and not np.isnan(y)
-        y = seen
-        self.times, self.y, self.X = np.append(self.times, time), np.append(self.y, y), np.vstack([self.X, x])
+        self._far_now = self._far_now + 1 if self._is_far(last, time) else 0
+        if 0 < self._far_now < LEAST_ROWS:
+            self.far, self._far_time = self.far + 1, time
+            return False
+        if self._size == len(self._room):
+            kept = self._room[-KEPT:]
+            self._room, self._size = np.empty((len(kept) + KEPT, kept.shape[1])), len(kept)
+            self._room[: len(kept)] = kept
+        self._room[self._size] = time, y, *x
+        self._size += 1
+        self._count(np.array([time - last]), self.y[-1:])
         return True
+
+    def _is_far(self, before: float, time: float) -> bool:
+        """Whether a time is so long after the one before it that it is rather wrong."""
+        return bool(time - before > max(LONGEST * self.step, FAR * (before - self.first)))
+
+    def _count(self, gaps: FloatArray, y: FloatArray) -> None:
+        """Take note of what the notes say of rows."""
+        long = gaps > 1.5 * self.step
+        self.rows += len(y)
+        self.missing += int(np.count_nonzero(np.isnan(y)))
+        self.long += int(np.count_nonzero(long))
+        self.uneven += int(np.count_nonzero(~long & (np.abs(gaps - self.step) > 0.01 * self.step)))
+
+    def believe(self, y: FloatArray) -> None:
+        """Take the targets of the last rows as the model learned them, which may have found fill values among them."""
+        last = self.y[self._size - len(y) :]
+        self.refused += int(np.count_nonzero(np.isnan(y) & ~np.isnan(last)))
+        last[:] = y
 
     @property
     def inputs(self) -> FloatArray | None:
         """The inputs of all rows, if there are any."""
-        return self.X if self.X.shape[1] else None
-
-    @property
-    def step(self) -> float:
-        return float(np.median(np.diff(self.times)))
+        return self.columns if self.columns.shape[1] else None
 
     def ahead(self, length: float) -> FloatArray:
         """The times of a forecast: as far apart as the rows are, up to the length."""
@@ -146,33 +194,30 @@ class Readings:
         column = self.schema.time
         used = (*self.schema.inputs, self.schema.target, self.schema.time, *self.schema.time_parts)
         others = [one.name for one in self.schema.columns if one.name not in used]
-        missing, gaps = int(np.count_nonzero(np.isnan(self.y))), np.diff(self.times)
-        long = int(np.count_nonzero(gaps > 1.5 * self.step))
-        uneven = int(np.count_nonzero(np.abs(gaps - self.step) > 0.01 * self.step)) - long
+        far = self.shown(self._far_time) if self.far else ""
         counted = [
             (self.unusable, "rows left out because a time or a number cannot be read"),
             (self.unordered, "rows earlier than the row before, sorted by time or left out while following"),
-            (self.repeated, "rows that repeat a time, the last of which counts"),
-            (self.refused, "targets that look like fill values, which count as missing"),
-            (missing - self.refused, "rows without a target, which the model passes over"),
-            (long, "gaps in the times, whose lengths the model knows"),
-            (uneven, "further rows not as far apart as most"),
+            (self.repeated, REPEATED),
+            (self.far, f"rows left out because their time is far beyond all others, such as {far}; check the clock"),
+            (self.missing, "rows without a target, which the model passes over"),
+            (self.long, "gaps in the times, whose lengths the model knows"),
+            (self.uneven, "further rows not as far apart as most"),
         ]
         return [
             f"target: {self.schema.target}",
             f"time: {column}" if column else "time: the row number; there is no time column",
-            f"rows: {len(self.times)}, from {self.shown(self.times[0])} to {self.shown(self.times[-1])}",
+            f"rows: {self.rows}, from {self.shown(self.first)} to {self.shown(self.times[-1])}",
             *(f"{what}: {count}" for count, what in counted if count > 0),
             *([f"not used: {listed(others)}"] if others else []),
         ]
 
 
-def in_order(taken: Sequence[Rows]) -> Rows:
+def ordered(taken: Sequence[Rows]) -> Rows:
     """Rows sorted by time, and of rows of the same time the last."""
     times, y, X = (np.concatenate(part) for part in zip(*taken, strict=True))
-    order = np.argsort(times, kind="stable")
-    last = order[np.append(np.diff(times[order]) > 0, True)] if len(order) else order
-    return times[last], y[last], X[last]
+    at = in_order(times)
+    return times[at], y[at], X[at]
 
 
 class Future:
@@ -207,7 +252,7 @@ class Future:
                 raise RowsError(
                     f"{self.source} has no column {name!r}, which the other table has.{nearest(name, named)}"
                 )
-        known, _, X = in_order([readings.take_future(chunk) for chunk in chunks])
+        known, _, X = ordered([readings.take_future(chunk) for chunk in chunks])
         now = readings.times[-1]
         later = known > now
         if not later.any():
@@ -215,7 +260,7 @@ class Future:
                 f"{self.source} has no row after {readings.shown(now)}, where the forecast begins; it needs rows up to "
                 f"{readings.shown(times[-1])}"
             )
-        known, X = np.append(now, known[later]), np.vstack([readings.X[-1:], X[later]])
+        known, X = np.append(now, known[later]), np.vstack([readings.columns[-1:], X[later]])
         before = np.searchsorted(known, times + SAME * readings.step, side="right") - 1
         own = np.abs(known[before] - times) <= SAME * readings.step
         beyond = ~own & (before == len(known) - 1)
@@ -289,7 +334,8 @@ class Issued:
             about = [f"inputs: {listed(inputs)}; their last values stay, because there is no table of future ones"]
         else:
             about = ["inputs: none; the forecast is of the time alone"]
-        return [*about, self.structure()]
+        refused = self.readings.refused
+        return [*([f"{FILL_VALUES}: {refused}"] if refused else []), *about, self.structure()]
 
     def past(self, level: float) -> FloatArray:
         """Of past forecasts, the part inside the interval, by steps ahead; NaN where there was none."""
@@ -353,15 +399,18 @@ def forecast_table(
             return made
 
         def found() -> Forecaster:
-            """A model of all rows so far."""
-            return Forecaster(readings.y, readings.as_times(readings.times), readings.inputs, seasons=seasons)
+            """A model of the rows so far."""
+            made = Forecaster(readings.y, readings.as_times(readings.times), readings.inputs, seasons=seasons)
+            readings.believe(made.targets)
+            return made
 
         def begin() -> Issued | None:
             """The first forecast, of all rows so far, if these are enough."""
-            if np.count_nonzero(~np.isnan(in_order(taken)[1])) < LEAST_ROWS:
+            if np.count_nonzero(~np.isnan(ordered(taken)[1])) < LEAST_ROWS:
                 return None
             compile_forecast()
             readings.sort(taken)
+            taken.clear()
             for note in readings.notes():
                 tell(note)
             made = issue(found())
@@ -376,17 +425,20 @@ def forecast_table(
                 continue
             for time, y, x in zip(*readings.take(chunk), strict=True):
                 since = issued.forecast.times[0]
-                if readings.add(time, y, x):
-                    if issued.forecaster.chosen.structure.log and readings.y[-1] <= 0:
-                        tell(
-                            f"a target is not above 0, so that logarithms no longer do: the model is found anew: {y:g}"
-                        )
-                        issued = issue(found())
-                        continue
-                    given = None if readings.inputs is None else x[None]
+                if not readings.add(time, y, x):
+                    continue
+                given = None if readings.inputs is None else x[None]
+                try:
                     issued.forecaster.learn(readings.y[-1:], readings.as_times(np.array([time])), given)
-                    if time - since >= least - readings.step:
-                        issued = issue(issued.forecaster, issued.parts)
+                except ValueError:
+                    if not issued.forecaster.chosen.structure.log:
+                        raise
+                    tell(f"a target is not above 0, so that logarithms no longer do: the model is found anew: {y:g}")
+                    issued = issue(found())
+                    continue
+                readings.believe(issued.forecaster.targets)
+                if time - since >= least - readings.step:
+                    issued = issue(issued.forecaster, issued.parts)
         issued = issued or begin()
     finally:
         reader.close()

@@ -8,11 +8,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from streamgp.contract.spacing import usual_gap
 from streamgp.job.forecast import LEAST_ROWS
 from streamgp.job.pipeline import Pipeline
 from streamgp.serve.messages import ForecastAnswer, RefusedError
 from streamgp.settings import FloatArray, duration, probability
-from streamgp.tuning.forecaster import Forecaster
+from streamgp.tuning.forecaster import Forecaster, in_order
 
 KEPT = 2000  # rows of a stream that forecasts are made of
 MOST_STEPS = 2000  # rows ahead
@@ -71,9 +72,9 @@ class Series:
         self.row = int(row[-1]) if len(row) else 0
         is_dated = bool(np.count_nonzero(np.isfinite(seconds)) > len(row) // 2)
         times = seconds if is_dated else row
-        order = np.argsort(times, kind="stable")[: np.count_nonzero(np.isfinite(times))]
-        last = np.append(np.diff(times[order]) > 0, True)[: len(order)]  # of rows of the same time
-        self.times, self.y = times[order][last], y[order][last]
+        known = np.flatnonzero(np.isfinite(times))
+        at = known[in_order(times[known])]
+        self.times, self.y = times[at], y[at]
         self._written = written if is_dated else ""
         if np.count_nonzero(np.isfinite(self.y)) < LEAST_ROWS:
             raise RefusedError(
@@ -86,7 +87,7 @@ class Series:
 
     def ahead(self, text: str) -> FloatArray:
         """The times of the next rows, as far apart as most rows are."""
-        step = float(np.median(np.diff(self.times)))
+        step = usual_gap(self.times)
         if text.strip().isdecimal():
             steps = int(text) if len(text) < 10 else MOST_STEPS + 1
         elif not self.is_dated:
@@ -126,18 +127,16 @@ class Forecasting:
 
     def over_time(self, series: Series, steps: int) -> Forecaster:
         """A model of the series over time, which has learned it, and how far off it was up to this many rows ahead."""
-        chosen, times = self._chosen, series.as_times(series.times)
-        if (
-            chosen is None
-            or not self._from <= series.row < self._until
-            or (chosen.chosen.structure.log and np.nanmin(series.y) <= 0)
-        ):
-            self._chosen = Forecaster(series.y, times)
+        times, learned = series.as_times(series.times), None
+        if self._chosen is not None and self._from <= series.row < self._until:
+            learned = self._chosen.fresh()
+            try:
+                learned.learn(series.y, times)
+            except ValueError:  # a target that has no logarithm
+                learned = None
+        if learned is None:
+            learned = self._chosen = Forecaster(series.y, times)
             self._from, self._until = series.row, series.row + min(series.row, RENEWED)
-            learned = self._chosen
-        else:
-            learned = chosen.fresh()
-            learned.learn(series.y, times)
         learned.calibrate(series.y, times, steps=steps)
         return learned
 
