@@ -31,11 +31,11 @@ def test_an_exact_process_goes_on_as_a_stream() -> None:
 
 def test_what_a_smaller_basis_costs_is_told() -> None:
     source = sg.batch.FullGP(sg.SquaredExponential(0.5), noise=0.05).fit(X, Y - 20.0)
-    with pytest.warns(UserWarning, match=r"20 of 80 rows stay as basis points: .* differ from the exact ones by"):
+    with pytest.warns(UserWarning, match=r"20 of 80 rows stay as .* exact ones by .* A larger capacity keeps more"):
         model = source.online(capacity=20)
     assert model.size == 20
     constant = sg.batch.FullGP(sg.SquaredExponential(0.5), noise=0.05).fit(X, np.zeros(80))
-    with pytest.warns(UserWarning, match="differ from the exact ones by 0 of"):
+    with pytest.warns(UserWarning, match="differ from the exact ones by up to 0 of"):
         constant.online(capacity=20)
     with pytest.raises(ValueError, match="has learned nothing yet"):
         sg.batch.FullGP().online()
@@ -76,6 +76,22 @@ def test_a_regressor_of_scikit_learn_keeps_learning(name: str, normalize: bool) 
     whole = sklearn.GaussianProcessRegressor(KERNELS[name](), optimizer=None, alpha=1e-6)
     whole.fit(np.vstack([X, MORE]), (np.append(Y, MORE_Y) - shift) / unit)
     np.testing.assert_allclose(model.predict_many(AT).mean, shift + unit * whole.predict(AT), atol=1e-7)
+
+
+def test_points_that_arithmetic_cannot_tell_apart_are_told_with_what_they_cost_between_the_rows() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(-3.0, 3.0, (60, 2))
+    targets = np.sin(rows[:, 0]) + 0.1 * rng.normal(size=60)
+    source = sklearn.GaussianProcessRegressor(K.RBF(1.0), optimizer=None).fit(rows, targets)  # alpha is 1e-10
+    with pytest.warns(UserWarning, match="59 of 60 rows stay .* room for more, .* a WhiteKernel or a larger") as told:
+        model = sg.from_sklearn(source, capacity=65)
+    stated = float(str(told[0].message).partition("by up to ")[2].split()[0])
+    between = 0.5 * (rows[1:] + rows[:-1])
+    off = np.abs(model.predict_many(between).mean - source.predict(between)).max()
+    assert off > 5.0
+    assert stated == pytest.approx(off / np.std(targets), rel=0.05)
+    wide = sklearn.GaussianProcessRegressor(K.RBF(1.0), optimizer=None, alpha=1e-4).fit(rows, targets)
+    np.testing.assert_allclose(sg.from_sklearn(wide).predict_many(between).mean, wide.predict(between), atol=1e-8)
 
 
 def test_the_periodic_kernel_of_one_input() -> None:
