@@ -169,11 +169,12 @@ class Prediction(Shown, Generic[Values]):
             raise TypeError("this Prediction is of one scalar target and has no length")
         return len(self.mean)  # type: ignore[arg-type]
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Self:
         """Return the prediction of some of the rows (or outputs)."""
         shape = np.shape(self.mean)
-        some = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), shape)[index]))
-        return some._beside(lambda part: _some(np.asarray(part), shape, index), self)._from(self._origin_of(index))
+        some: Any = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), shape)[index]))
+        found: Self = some._beside(lambda part: _some(np.asarray(part), shape, index), self)
+        return found._from(self._origin_of(index))
 
     def _followed_by(self, others: Sequence[Prediction]) -> Prediction:
         """The rows of this prediction, then those of others."""

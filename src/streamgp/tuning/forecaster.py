@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -163,7 +163,9 @@ class Forecaster:
         verbose: bool = False,
     ) -> None:
         compile_now(outliers.screen, outliers.strike_out)
-        tell = partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None
+        tell: Callable[[str], None] = (
+            partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None
+        )
         time = _dates_or(time, y)
         dated = time is not None and np.asarray(time).dtype.kind in "MO"
         self._screens = screen
