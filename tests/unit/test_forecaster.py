@@ -192,6 +192,15 @@ def test_a_kernel_is_chosen_where_times_repeat_or_one_is_wrong():
     seconds = np.append(np.arange(149.0), 82 * 31557600.0)  # a grid of them would have 2.6e9 points
     series = Series(seconds, y[:150, None], 150)
     assert candidates(series)[0] == 24.0
+    bursts = np.cumsum(np.where(np.arange(150) % 5 == 0, 3600.0, 1e-3))
+    assert candidates(Series(bursts, y[:150, None], 150)) == []
+
+
+def test_a_few_rows_are_forecast_and_calibrated_by_nothing():
+    for y, time in (([3.0], None), ([3.0, 4.0], None), ([3.0, 4.0, 5.0], [7.0, 7.0, 7.0])):
+        forecaster = sg.Forecaster(y, time)
+        assert forecaster.calibrate(y, time, steps=2).shape == (0, 2)
+        assert np.isfinite(forecaster.forecast(2).quantile(0.9)).all()
 
 
 @pytest.mark.parametrize(("fill_value", "row"), [(-9999.0, 3), (3.4e38, 0), (3.4e38, 60)])

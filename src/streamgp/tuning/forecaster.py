@@ -349,7 +349,7 @@ class Forecaster:
         rows = model._taken(y, times, self._checked(X, len(y)))
         y, times, known = rows.y, rows.times, rows.X
         first = max(int((1.0 - PART) * len(y)), LEARNED)
-        origins = np.unique(np.linspace(first, len(y) - 1, ORIGINS).astype(int))
+        origins = np.unique(np.linspace(first, len(y) - 1, ORIGINS if len(y) > first else 0).astype(int))
         found = np.full((len(origins), steps), np.nan)
         model.spread = Spread(steps)
         for i, origin in enumerate(origins):

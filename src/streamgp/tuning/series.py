@@ -157,15 +157,16 @@ def choose(
 def candidates(series: Series, calendar: tuple[float, ...] = ()) -> list[float]:
     """Periods that the autocorrelation of the differenced series suggests, the likeliest first."""
     step, gaps = series.step, series.gaps
-    if gaps.sum() > LONGEST * step * len(gaps):  # bursts, or a wrong time stamp: most of the grid would be empty
-        gaps = np.minimum(gaps, LONGEST * step)
+    if gaps.sum() > LONGEST * step * len(gaps):  # most of a grid would be empty
+        if LONGEST * np.count_nonzero(gaps > LONGEST * step) > len(gaps):
+            return []  # rows come in bursts
+        gaps = np.minimum(gaps, LONGEST * step)  # a wrong time stamp
     times = np.cumsum(gaps)
     y = np.interp(np.arange(0.0, times[-1] + 0.5 * step, step), times, series.Y[:, 0])
     d = np.diff(y)
-    d = d - d.mean()
     n = len(d)
     most = int(n / REPEATS)
-    if most < 3 or not d.any():
+    if most < 3 or not (d := d - d.mean()).any():
         return []
     power = np.abs(np.fft.rfft(d, 2 * n)) ** 2
     correlation = np.fft.irfft(power)[: most + 2]
