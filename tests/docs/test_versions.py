@@ -24,7 +24,6 @@ SAID_ON = {
     "README.md": "docs/rivals.md",
     "docs/performance.md": "docs/performance.md",
     "docs/rivals.md": "docs/rivals.md",
-    "docs/sensors.md": "docs/spark.md",
 }
 
 
