@@ -157,11 +157,9 @@ class Schema:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Schema:
-        parts: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in saved.items()}
-        columns = (
-            Column(*(tuple(part) if isinstance(part, list) else part for part in one)) for one in parts["columns"]
-        )
-        return cls(**parts | {"columns": tuple(columns)})
+        parts = {name: _unlisted(value) for name, value in saved.items()}
+        columns = tuple(Column(*map(_unlisted, one)) for one in saved["columns"])
+        return cls(**parts | {"columns": columns})
 
     def declared(self) -> dict[str, Any]:
         """The columns as a schema that a user may change and declare (tables/declared.py)."""
@@ -177,6 +175,11 @@ class Schema:
             if column.name not in self.time_parts:
                 found[column.name] = kind if len(one) == 1 else one
         return found
+
+
+def _unlisted(value: Any) -> Any:
+    """A value that JSON has kept, with tuples in place of lists."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def is_spare(name: str) -> bool:
