@@ -97,7 +97,7 @@ def recognize(
     unclear = {name for name, mark in marks.items() if mark == UNCLEAR}
     marks |= dict.fromkeys(unclear, "")
     declared_times = [name for name, one in declared.items() if one.kind == "time"]
-    others = [target, ticket, *(name for name, one in declared.items() if one.kind not in ("", "time"))]
+    others = [target, ticket, *forms, *(name for name, one in declared.items() if one.kind not in ("", "time"))]
     time = declared_times[0] if declared_times else _time_column(chunk, others, marks, inputs)
     parts = () if time else parts_of_date(chunk.columns, [*others, *(inputs or ())])
     wanted = {target, *(inputs or ())}
