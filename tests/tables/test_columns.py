@@ -366,7 +366,7 @@ def test_a_value_in_another_unit_later_is_a_bad_row():
 @pytest.mark.parametrize("value", [-999, -9999, 9999])
 def test_values_that_may_stand_for_missing_ones_are_told(value):
     rows = chunk(x=[str(3.5 * (i % 9)) if i % 5 else str(value) for i in range(30)], y=[i % 7 for i in range(30)])
-    assert told(rows, "missing") == f"{value} may stand for missing values (leave the cells empty if so): x"
+    assert told(rows, "missing") == f"{value} may stand for missing values (declare it in a `schema` if so): x"
     near = chunk(x=[str(value + 0.5 * (i % 9)) for i in range(30)], y=[i % 7 for i in range(30)])
     assert not any("missing" in sentence for sentence in recognize(near, "y").sentences())
 

@@ -201,7 +201,7 @@ def _with_fill_value(column: Column, values: Sequence[Any]) -> Column:
     """A column of numbers that says whether one of them may stand for missing values."""
     if column.kind != "number" or (found := fill_value([as_number(v, column.decimal) for v in values])) is None:
         return column
-    note = f"{found:.0f} may stand for missing values (leave the cells empty if so)"
+    note = f"{found:.0f} may stand for missing values (declare it in a `schema` if so)"
     return column._replace(note="; ".join(filter(None, [column.note, note])))
 
 
