@@ -170,7 +170,7 @@ class Prediction(Shown, Generic[Values]):
         return len(self.mean)  # type: ignore[arg-type]
 
     def __getitem__(self, index: Any) -> Self:
-        """Return the prediction of some of the rows (or outputs)."""
+        """Return the prediction of some of the rows (or outputs), with all that stands beside them."""
         shape = np.shape(self.mean)
         some: Any = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), shape)[index]))
         found: Self = some._beside(lambda part: _some(np.asarray(part), shape, index), self)
