@@ -33,6 +33,11 @@ def batch(k, c, X, times, y, Z, later, noise=NOISE, residual=0.0):
     return cross.T @ np.linalg.solve(C, y), k(Z, Z) + c(later, later) - cross.T @ np.linalg.solve(C, cross)
 
 
+def usual(times):
+    """The median of the last twenty gaps, the upper one."""
+    return np.sort(np.diff(times)[-20:])[10]
+
+
 def irregular(n=ROWS, seed=1):
     return np.cumsum(np.random.default_rng(seed).exponential(0.3, n))
 
@@ -422,6 +427,23 @@ def test_points_inserted_know_nothing_yet():
     np.testing.assert_allclose(after.mean, before.mean, atol=1e-12)
 
 
+@pytest.mark.parametrize("build", [
+    lambda time: sg.ISSGPR(frequencies=np.random.default_rng(2).normal(size=(9, 2)), noise=0.01, time=time),
+    lambda time: sg.KRLST(lengthscale=1.5, capacity=20, forgetting=1.0, noise=0.01, time=time),
+    lambda time: sg.SOGP(lengthscale=1.5, capacity=20, noise=0.01, time=time),
+])  # fmt: skip
+def test_a_gap_of_a_lifetime_is_one_of_33_spans_to_a_trend_beside_inputs(build):
+    X, y, _, _ = stream(np.arange(100.0), d=2)
+    long, short = (60.0 * np.arange(100) + np.where(np.arange(100) < 50, 0.0, gap) for gap in (20_000 * 86400.0, 2e4))
+    model, same = build(sg.Trend("10min")), build(sg.Trend("10min"))
+    p, q = model.track(X, 20 + y, time=long), same.track(X, 20 + y, time=short)
+    np.testing.assert_allclose(p.mean, q.mean, rtol=1e-12)  # 2e4 seconds are 33.3 spans of 10 minutes
+    np.testing.assert_allclose(p.variance, q.variance, rtol=1e-9)
+    assert model.health.capped_directions == same.health.capped_directions == 1
+    assert model.health.repairs == 0
+    sg.from_bytes(model.to_bytes())
+
+
 # Forecasts.
 
 
@@ -471,7 +493,7 @@ def test_free_runs_follow_the_joint_posterior_over_time():
     model = sg.OnlineGP(sg.Linear(1e8, constant=False), noise=0.01, time=SMOOTH)
     model.learn_many(X, y, time=times)
     p = model.simulate(np.zeros((6, 2)), feedback=[1], trajectories=2000, seed=2)
-    spacing = times[-1] - times[-2]
+    spacing = usual(times)
     exact = model.predict_many(np.zeros((6, 2)), time=times[-1] + spacing * np.arange(1, 7))
     np.testing.assert_allclose(p.mean, exact.mean, atol=0.15)
     np.testing.assert_allclose(p.variance, exact.variance, rtol=0.15)
@@ -570,7 +592,8 @@ def test_a_prediction_that_is_issued_is_of_the_time_of_its_row():
     model.learn_many(X, y, time=times)
     at = times[-1] + 1.5
     assert model.issue(Z[0], time=at).mean == model.inner.predict_one(Z[0], time=at).mean
-    assert model.forecast(1, inputs=Z[:1]).mean[0] == model.predict_one(Z[0], time=at + times[-1] - times[-2]).mean
+    later = at + usual(np.r_[times, at])
+    assert model.forecast(1, inputs=Z[:1]).mean[0] == model.predict_one(Z[0], time=later).mean
 
 
 def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted_without_replay():

@@ -211,6 +211,186 @@ def test_rows_without_times_follow_each_other():
     np.testing.assert_array_equal(one.forecast(3).mean, other.forecast([50.0, 51.0, 52.0]).mean)
 
 
+def ahead_in_extended_precision(K, noise, y):
+    """Mean and variance of the function at every row given the rows before it, by a Cholesky factor in long doubles."""
+    n = len(y)
+    C, L, e, mean = (
+        K + noise * np.eye(n, dtype=np.longdouble),
+        np.zeros_like(K),
+        np.zeros_like(K[0]),
+        np.zeros_like(K[0]),
+    )
+    for i in range(n):
+        column = C[i:, i] - L[i:, :i] @ L[i, :i]
+        L[i:, i] = column / np.sqrt(column[0])
+        mean[i] = L[i, :i] @ e[:i]
+        e[i] = (y[i] - mean[i]) / L[i, i]
+    return mean, np.diag(L) ** 2 - noise
+
+
+def shortened(times, longest):
+    """Times in extended precision, with no gap above the longest; the first is 0."""
+    gaps = np.diff(times.astype(np.longdouble))
+    return np.concatenate([np.zeros(1, np.longdouble), np.cumsum(np.minimum(gaps, np.longdouble(longest)))])
+
+
+@pytest.mark.parametrize("days", [30, 365, 3650])
+@pytest.mark.parametrize("span", [600.0, 3600.0, 86400.0])
+@pytest.mark.parametrize("noise", [1e-2, 1e-4])
+def test_after_a_long_gap_a_trend_starts_anywhere(noise, span, days):
+    times = 60.0 * np.arange(120)
+    times[60:] += 86400.0 * days
+    y = 20.0 + np.sqrt(noise) * np.random.default_rng(0).normal(size=120)
+    model = sg.TimeGP(sg.Trend(span), noise=noise)
+    p = model.track(np.empty((120, 0)), y, time=times)
+    # The slope, white noise of variance 3 a span integrated, is as uncertain as at the start after 100 / 3 spans.
+    shorter = shortened(times, np.longdouble(100) / 3 * span)
+    mean, variance = ahead_in_extended_precision(trend(np.longdouble(span))(shorter, shorter), noise, y)
+    np.testing.assert_allclose(p.mean, mean.astype(float), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(p.variance, variance.astype(float), rtol=1e-7, atol=1e-7 * noise)
+    assert p.variance[60] > p.variance[0] or days * 86400 < 34 * span
+    assert model.health.capped_directions == (days * 86400 > 34 * span)
+    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+def test_a_clock_that_starts_in_1970_does_no_harm_to_a_sum_with_trends():
+    times = np.r_[np.arange(50.0), 1.7e9 + np.arange(50.0), 3.4e9 + np.arange(50.0)]
+    y = 50.0 + np.random.default_rng(1).normal(size=150)
+    kernel = sg.Constant(2719.0) + sg.Trend(5.0) + sg.Trend(0.01, variance=4.0)
+    model = sg.TimeGP(kernel, noise=1.0)
+    p = model.track(np.empty((150, 0)), y, time=times)
+    wide = np.full((150, 150), np.longdouble(2719.0))
+    for span, variance in ((5.0, 1.0), (0.01, 4.0)):
+        shorter = shortened(times, np.longdouble(100) / 3 * np.longdouble(span))
+        wide += trend(np.longdouble(span), variance)(shorter, shorter)
+    mean, _ = ahead_in_extended_precision(wide, 1.0, y)
+    np.testing.assert_allclose(p.mean, mean.astype(float), rtol=0, atol=1e-6 * 50)
+    assert model.health.capped_directions == 2 + 149  # of the short trend every row is a new beginning
+
+
+def test_a_forecast_over_a_trend_levels_off_where_it_says_no_more():
+    model = sg.TimeGP(sg.Trend(1.0), noise=0.01)
+    model.learn_many(np.empty((50, 0)), 0.3 * np.arange(50), time=0.1 * np.arange(50))
+    p = model.forecast([4.9 + 33.0, 4.9 + 100 / 3, 4.9 + 40.0, 4.9 + 1e9])
+    assert p.variance[0] < p.variance[1] == p.variance[2] == p.variance[3]
+    assert p.mean[0] < p.mean[1] == p.mean[2] == p.mean[3]
+    joint = model.predict_joint(time=[4.9 + 33.0, 4.9 + 100 / 3, 4.9 + 1e9])
+    np.testing.assert_allclose(np.diag(joint.covariance), p.variance[[0, 1, 3]], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "noise"),
+    [
+        (sg.Constant(400.0) + sg.Periodic(24.0, variance=10.0), 1e-9),
+        (sg.Constant(1.0) + sg.Periodic(24.0), 1e-12),
+        (sg.Trend(700.0, variance=700.0) + sg.Trend(600.0, variance=1000.0), 1e-3),
+    ],
+)
+def test_rows_with_less_noise_than_rounding_leaves_are_counted(kernel, noise):
+    model = sg.TimeGP(kernel, noise=noise)
+    p = model.track(np.empty((200, 0)), 20.0 + np.sin(np.arange(200.0)), time=np.arange(200.0))
+    assert 0 < model.health.unresolved_rows <= model.health.repairs
+    assert np.isfinite(p.mean).all()
+    assert (p.variance >= 0).all()
+    sg.from_bytes(model.to_bytes())
+
+
+def drawn(seed, n=40):
+    """A random kernel with its prior over random times, in extended precision, a noise and targets."""
+    draw = np.random.default_rng(seed)
+    gaps = np.where(draw.random(n) < 0.05, 10 ** draw.uniform(1, 6, n), draw.choice([0.0, 1.0, 1.0, 2.5], n))
+    times, kernel, K = np.cumsum(gaps), None, np.zeros((n, n), np.longdouble)
+    for kind in draw.integers(4, size=draw.integers(1, 4)):
+        variance, length, period = 10 ** draw.uniform(-2, 4), 10 ** draw.uniform(0, 3), draw.choice([24.0, 7.0, 3.3])
+        term, prior, at = [
+            (sg.Constant(variance), lambda s, t, v=variance: np.full((n, n), v), times),
+            (sg.Matern(1.5, lengthscale=length, variance=variance), matern(1.5, length, variance), times),
+            (sg.Periodic(period, variance=variance), periodic(period, 1.0, variance), times),
+            (sg.Trend(length, variance=variance), trend(length, variance), shortened(times, 100 / 3 * length)),
+        ][kind]
+        kernel, K = term if kernel is None else kernel + term, K + prior(*2 * [at.astype(np.longdouble)])
+    noise = max(10 ** draw.uniform(-16, 0) * float(K[0, 0]), 1e-12)
+    return kernel, K, noise, times, 10 * draw.normal() + np.sin(times) + np.sqrt(noise) * draw.normal(size=n)
+
+
+def test_no_mean_is_off_silently():
+    counted = 0
+    for seed in range(20):
+        kernel, K, noise, times, y = drawn(seed)
+        model = sg.TimeGP(kernel, noise=noise)
+        p = model.track(np.empty((len(y), 0)), y, time=times)
+        assert np.isfinite(p.mean).all(), seed
+        assert (p.variance >= 0).all(), seed
+        sg.from_bytes(model.to_bytes())
+        counted += model.health.repairs > 0
+        if not model.health.repairs:
+            mean, _ = ahead_in_extended_precision(K, noise, y)
+            np.testing.assert_allclose(
+                p.mean, mean.astype(float), rtol=0, atol=1e-6 * np.abs(y).max(), err_msg=str(seed)
+            )
+    assert 5 < counted < 15
+
+
+def test_rows_with_enough_noise_are_not_counted_and_a_kept_gain_hides_no_gap():
+    model = sg.TimeGP(sg.Trend(3.0) + sg.Matern(1.5, lengthscale=4.0), noise=0.1)
+    model.learn_many(np.empty((700, 0)), np.sin(np.arange(700.0)), time=np.arange(700.0))
+    assert model.health == sg.TimeGP(sg.Trend()).health
+    assert model._numbers.count("calm") >= 10
+    model.learn_many(np.empty((40, 0)), np.zeros(40), time=700.0 + 1000.0 * np.arange(40))
+    assert model.health.capped_directions == 40 - 1  # the first row after 699 is not late
+    assert model.health.repairs == 0
+
+
+def test_a_negative_variance_is_skipped_counted_and_mended():
+    model = sg.TimeGP(sg.Matern(0.5, lengthscale=10.0), noise=0.01)
+    model.learn_many(np.empty((20, 0)), np.ones(20), time=np.arange(20.0))
+    model._numbers.state.covariance[:] = -0.5
+    assert model.predict_one(time=19.0).variance == 0.0
+    for t in range(19, 40):
+        model.learn_one((), 1.0, time=float(t))
+    assert model.health.skipped_rows == 1
+    assert model.predict_one(time=40.0).mean == pytest.approx(1.0, abs=0.1)
+    assert model.predict_one(time=40.0).variance > 0
+    sg.from_bytes(model.to_bytes())
+
+
+HOUR = 3600.0
+JUMPS = {  # where rows are not an hour apart
+    "an hour apart": np.zeros(40),
+    "one pause of ten years": np.r_[np.zeros(39), 87600.0],
+    "a wrong first time": np.r_[0.0, 54 * 8766.0, np.zeros(38)],
+}
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("build", [
+    lambda: sg.TimeGP(sg.Matern(0.5, lengthscale="3h")),
+    lambda: sg.KRLST(capacity=5, time=sg.Matern(0.5, lengthscale="3h")),
+])  # fmt: skip
+def test_a_row_without_a_time_comes_a_usual_spacing_after_the_last(build, jump):
+    times = 1.7e9 + HOUR * np.cumsum(np.r_[1.0, np.ones(39) + JUMPS[jump][1:]])
+    model, X = build(), np.zeros((40, 0 if isinstance(build(), sg.TimeGP) else 1))
+    model.learn_many(X, np.sin(np.arange(40.0)), time=times)
+    row = X[0]
+    later = times[-1] + HOUR
+    assert model.predict_one(row).mean == model.predict_one(row, time=later).mean == model.forecast(1).mean[0]
+    np.testing.assert_array_equal(model.forecast(3).mean, model.forecast(times[-1] + HOUR * np.arange(1.0, 4.0)).mean)
+    given, not_given = model.copy(), model.copy()
+    for t in range(1, 30):
+        given.learn_one(row, 0.5, time=times[-1] + HOUR * t)
+        not_given.learn_one(row, np.nan if t % 3 else 0.5)
+    assert not_given._moment().seen == given._moment().seen == times[-1] + 29 * HOUR
+    assert not_given._moment().spacing == HOUR
+
+
+def test_the_number_of_rows_to_forecast_may_be_of_any_whole_type():
+    model = sg.TimeGP(sg.Matern(0.5, lengthscale=3.0))
+    model.learn_many(np.empty((20, 0)), np.sin(np.arange(20.0)), time=np.arange(20.0))
+    for steps in (np.int64(60), np.int32(60), np.uint8(60)):
+        np.testing.assert_array_equal(model.forecast(steps).mean, model.forecast(60).mean)
+    assert model.forecast(60).mean.shape == (60,)
+
+
 def test_lengths_of_time_have_units_and_names():
     model = sg.TimeGP(
         sg.Trend("90d") + sg.Periodic("1d") * sg.Periodic(dt.timedelta(weeks=1)) + sg.Matern(0.5, lengthscale="3h")

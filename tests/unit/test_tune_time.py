@@ -74,6 +74,21 @@ def test_the_gradient_is_that_of_finite_differences(name, spacing):
         assert gradient[i] == pytest.approx(slope, rel=1e-6, abs=1e-6 * np.abs(gradient).max()), found.names[i]
 
 
+def test_a_gap_that_is_too_long_for_a_trend_is_so_in_the_evidence():
+    times = np.r_[np.arange(20.0), 1e6 + np.arange(20.0)]
+    y = np.random.default_rng(2).standard_normal(40).cumsum()
+    found = TimeEvidence(sg.Trend(3.0, variance=2.0), 0.2, Series(times, y[:, None], 1000))
+    shorter = np.where(times < 1e6, times, 119.0 + (times - 1e6))  # a gap of 100, 33 spans of 3
+    K = trend(3.0, 2.0)(shorter, shorter) + 0.2 * np.eye(40)
+    wanted = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 40 * np.log(2 * np.pi))
+    value, gradient = found(found.start)
+    assert value == pytest.approx(wanted, rel=1e-8)
+    for i in range(3):
+        step = 1e-4 * np.eye(3)[i]
+        slope = (found(found.start + step)[0] - found(found.start - step)[0]) / 2e-4
+        assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-5), found.names[i]
+
+
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("noise", [1.0, 1e-6])
 def test_the_quick_way_of_regular_rows_is_the_filter_itself(name, noise):

@@ -20,7 +20,7 @@ class Moment(NamedTuple):
 
     Args:
         seen: time of the last row; NaN: there was none.
-        spacing: time between the last two rows learned; 0: there were none.
+        spacing: how far apart rows usually are (contract/spacing.py); 0: not known.
         learned: time of the last row learned; NaN: there was none.
     """
 
@@ -29,14 +29,14 @@ class Moment(NamedTuple):
     learned: float
 
     def next(self, steps: Any) -> FloatArray:
-        """The times of the next rows, as far apart as the last two."""
+        """The times of the next rows, as far apart as rows usually are; 1 while that is not known."""
         steps = whole("steps", steps)
         return (0.0 if np.isnan(self.seen) else self.seen) + (self.spacing or 1.0) * np.arange(1.0, steps + 1)
 
     @property
     def one_later(self) -> float:
-        """The time of a row that comes without one."""
-        return 0.0 if np.isnan(self.seen) else self.seen + 1.0
+        """The time of a row that comes without one; the first row of all comes at 0."""
+        return 0.0 if np.isnan(self.seen) else float(self.next(1)[0])
 
 
 def refuse_past(times: FloatArray, now: float, *, many: bool, follow: bool) -> None:

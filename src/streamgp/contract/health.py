@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from streamgp.arrays import Numbers
 from streamgp.settings import FloatArray
 
 # The kinds of Health that are repairs of rounding.
@@ -21,7 +22,7 @@ class Health(NamedTuple):
             because the others explain them as well as arithmetic can tell; no repair.
         negative_residuals: rows whose residual gamma2 came out below 0 by more than rounding and was taken as 0.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it,
-            which is part of forgetting by injection and no repair.
+            which is part of forgetting by injection, and gaps after which a Trend starts anywhere; no repair.
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well, or because
             points would have left that the others do not replace; no repair.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
@@ -46,6 +47,11 @@ class Health(NamedTuple):
     fill_values: int = 0
     late_rows: int = 0
     resets: int = 0
+
+    @classmethod
+    def of(cls, numbers: Numbers) -> Self:
+        """What the counters of a model say."""
+        return cls(**{name: numbers.count(name) for name in cls._fields if name in numbers.counted})
 
     @property
     def repairs(self) -> int:

@@ -68,7 +68,7 @@ class StreamModel(Passing):
             x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame; a mapping from names to numbers
                 where the model has learned a data frame by name.
             time: of the row, not before the last learned one; models without a kernel over time take no notice. None:
-                one after the last row.
+                as long after the last row as rows usually are apart.
             derivatives: whether to add ``mean_gradient`` and ``variance_gradient``, (d,) or (p, d): how the mean and
                 the variance of the function change with x (docs/derivatives.md).
         """
@@ -148,7 +148,8 @@ class StreamModel(Passing):
                 model's own.
             time: when the row was observed, a number, datetime or datetime64; a model with ``half_life`` forgets by
                 what has passed since the last learned row, one with a kernel over time learns what changes with it
-                (None: one after the last row), all others take no notice.
+                (None: as long after the last row as rows usually are apart, 1 while that is not known), all others take
+                no notice.
         """
         me, owner = get_ident(), self._owner
         if owner and owner != me:
@@ -250,7 +251,7 @@ class StreamModel(Passing):
         With a kernel over time, and nothing that is fed back, the forecast is in closed form, and has its components.
 
         Args:
-            steps: rows ahead; with a kernel over time as far apart as the last two, or their times, (steps,).
+            steps: rows ahead; with a kernel over time as far apart as rows usually are, or their times, (steps,).
             X: (steps, others) future inputs, but for columns that are fed back; None, with a kernel over time: those of
                 the last row.
             feedback: the input columns that are lagged targets, newest lag first (p columns for each lag); none within

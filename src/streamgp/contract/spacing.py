@@ -52,6 +52,15 @@ def usual(state: FloatArray) -> float:
 
 
 @compiled
+def following(state: FloatArray, seen: float) -> float:
+    """The time of a row that comes without one: a usual gap, 1 while none is known, after the last (NaN: none)."""
+    if np.isnan(seen):
+        return 0.0
+    gap = usual(state)
+    return seen + (gap if gap > 0.0 else 1.0)
+
+
+@compiled
 def elapsed(state: FloatArray) -> float:
     """The time from the first row to the last, no gap counted for more than LONGEST usual ones."""
     longest, total = LONGEST * usual(state), state[LEFT]

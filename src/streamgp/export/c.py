@@ -207,7 +207,7 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
         real |= {"MEAN_KEPT": forgetting.mean_scale, "FLOOR_BY_NOISE": budget.FLOOR_BY_NOISE}
         real |= {"LOWEST_FLOOR": budget.LOWEST_STAYING if stays else budget.LOWEST_FLOOR}
         real |= {"HIGHEST_FLOOR": budget.HIGHEST_FLOOR, "ROUNDING": growing.ROUNDING, "NEGATIVE": growing.NEGATIVE}
-        real |= {"CANCELLED": growing.CANCELLED, "UNRESOLVED": posterior.UNRESOLVED}
+        real |= {"CANCELLED": posterior.CANCELLED, "UNRESOLVED": posterior.UNRESOLVED}
     if isinstance(parts, Fourier):
         whole |= {"FREQUENCIES": len(process._state.frequencies)}
         real |= {"CANCELED": CANCELED, "INFORMATION_NOISE": posterior.INFORMATION_NOISE}

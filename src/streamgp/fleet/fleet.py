@@ -221,7 +221,7 @@ class Fleet(Models):
             X: (rows, size, d) or (size, d); with ids, (n, d).
             ids: (n,) of the models; None: all models.
             time: of the rows, an array like those of targets, or (rows,) for all models, where models have a kernel
-                over time; None: one after the last row of each.
+                over time; None: a usual spacing after the last row of each.
         """
         if is_on_a_gpu(X):
             return self._there(X, None, ids, learned=False)  # type: ignore[return-value]

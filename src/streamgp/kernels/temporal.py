@@ -25,6 +25,9 @@ KEPT = 0.999  # of the variance of a periodic kernel: harmonics beyond are left 
 MOST_HARMONICS = 500
 # A trend starts anywhere: its level and its slope have this many standard deviations of what it does within its span.
 WIDE = 10.0
+# After so many spans the slope is as uncertain again as at the start, 3 s / WIDE^2 = 1, and the level more so: a trend
+# then starts anywhere, and no longer gap adds to that.
+LONGEST_GAP = WIDE * WIDE / 3.0
 SECONDS = {86400.0: "day", 604800.0: "week", 3600.0: "hour", 31557600.0: "year", 31536000.0: "year"}
 
 
@@ -42,7 +45,8 @@ BesideInputs = Annotated[
 class Trend(LeafKernel):
     """A level that moves with a slope which itself moves: an integrated Wiener process, for ``time=`` only.
 
-    Left alone, the level strays by a standard deviation of sqrt(variance) within ``span``; it starts anywhere.
+    Left alone, the level strays by a standard deviation of sqrt(variance) within ``span``; it starts anywhere, and so
+    it does after a gap of more than 33 spans, which counts as one of 33.
     """
 
     lengths = ("span",)

@@ -27,8 +27,6 @@ Array = NDArray
 ROUNDING = 2e-15
 # ... and what lies further below 0 than this is counted.
 NEGATIVE = 1e-12
-# S -= h h' / s leaves a variance of the size of the noise where there was phi'h; below this part of it, too few digits.
-CANCELLED = 1e-8
 # A basis that is conditioned for one noise was seen to serve rows with a tenth of it.
 SERVED = 0.1
 # Rounding of the kernel by eps shows in the mean as eps |a| |alpha|. Where that of least squares is 3e-7 of the
@@ -226,7 +224,7 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
         weigh_power(m, f, j, first, last, s)
     if m.plan.absorb == budget.DTC and not admit:
         s = known + noise  # Csato and Opper's projection: the residual drops out
-        m.counters.unresolved_rows += 1 if noise <= max(CANCELLED * known, least_resolved(m, kappa)) else 0
+        m.counters.unresolved_rows += 1 if noise <= max(posterior.CANCELLED * known, least_resolved(m, kappa)) else 0
     else:
         if not m.plan.least_squares and s < posterior.UNRESOLVED * kappa:
             m.counters.unresolved_rows += 1

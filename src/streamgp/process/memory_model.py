@@ -88,7 +88,4 @@ class MemoryModel(Stackable):
 
     @property
     def health(self) -> Health:
-        if self._d is None:
-            return Health()
-        counted = [name for name in Health._fields if name in self._numbers.counted]
-        return Health(**{name: self._numbers.count(name) for name in counted})
+        return Health() if self._d is None else Health.of(self._numbers)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.compiled import compile_now
-from streamgp.contract import freerun, inputs
+from streamgp.contract import freerun, inputs, spacing
 from streamgp.contract.checks import MOVE_IS_DUE
 from streamgp.contract.conditions import NOISE, TIME, refuse_past
 from streamgp.contract.joint import JointPrediction
@@ -32,7 +32,7 @@ from streamgp.process.memory import Memory
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.predictive import TimePrediction
 from streamgp.process.readable import Readable
-from streamgp.process.row import LEARNED, SEEN
+from streamgp.process.row import LATEST, LEARNED, SEEN
 from streamgp.process.uncertain import moments
 from streamgp.settings import FloatArray, Setting, number, one_of, optional
 from streamgp.vocabulary import FORMS, Form, Noise, Outputs
@@ -293,20 +293,20 @@ class OnlineGP(Readable):
         return joint if prior is None else joint.mapped(prior, 1.0, joint.noise)
 
     def _later(self, times: FloatArray) -> FloatArray:
-        """Times at which to predict: NaN is one after the last row."""
+        """Times at which to predict: NaN is a usual spacing after the last row."""
         if (moment := self._moment()) is None:
             return times
         return np.where(np.isnan(times), moment.one_later, times)
 
     def _note_time(self, time: float) -> None:
         if self._terms:
-            self._state.clock[SEEN] = time
+            spacing.note(self._state.spacing, time - self._state.clock[LATEST, 0])
+            self._state.clock[SEEN], self._state.clock[LATEST] = time, np.fmax(self._state.clock[LATEST], time)
 
     def _remember(self, X: FloatArray) -> None:
         before = self._state.clock.copy()
         super()._remember(X)
-        if not self._terms:  # otherwise who hands over the row knows its time
-            self._state.clock[...] = before
+        self._state.clock[...] = before  # who hands over the row knows its time
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, above = super()._last_row()

@@ -24,6 +24,9 @@ Array = NDArray
 # gamma2 is rounded to a few eps of kappa: where s is less than this part of kappa, s is not known to 1e-6 of itself.
 UNRESOLVED = 1e-9
 
+# S -= h h' / s leaves a variance of the size of the noise where there was phi'h; below this part of it, too few digits.
+CANCELLED = 1e-8
+
 # Features of a fixed number have no residual that keeps s away from 0. With at least this part of kappa for noise, S,
 # and with this one R, was seen to keep the mean within 1e-6 of the targets' size (docs/numerics.md).
 COVARIANCE_NOISE, INFORMATION_NOISE = 1e-7, 1e-8

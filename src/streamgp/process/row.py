@@ -17,7 +17,7 @@ from streamgp.process.state import LAYOUT
 Array = NDArray
 
 # Rows of the clock, and the numbers of a row that comes at a time: state.py says what they are.
-LEARNED, HALVINGS, SEEN, SPACING = range(4)
+LEARNED, HALVINGS, SEEN, LATEST = range(4)
 AT, ELAPSED, STEPPED, FRESH, PRIOR = range(5)
 
 # After this many half-lives without a row nothing is left of what was known, and 2 to this power is still a number.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import Numbers
+from streamgp.contract import spacing
 from streamgp.contract.conditions import Moment
 from streamgp.contract.snapshot import require
 from streamgp.kernels.program import Program
@@ -17,7 +18,7 @@ from streamgp.process import memory, observation, temporal
 from streamgp.process.budget import KL, LOWEST_STAYING, PAPER, floor
 from streamgp.process.composed import Composed
 from streamgp.process.features import Basis, Features, Fourier
-from streamgp.process.row import HALVINGS, LEARNED, PRIOR, SEEN, SPACING
+from streamgp.process.row import HALVINGS, LATEST, LEARNED, PRIOR, SEEN
 from streamgp.process.state import LAYOUT, REPLACED, STOPPED
 
 TRACE_LENGTH = 512
@@ -33,15 +34,16 @@ class Started(Composed):
 
     def _start(self, d: int, p: int) -> None:
         self._refuse_outputs(p)
-        seen = self._state.clock[SEEN, 0] if self._d is not None and self._beside else np.nan
+        before = self._state if self._d is not None and self._beside else None
         self._beside = self._terms + ([] if self._linear is None else [self._linear.component(d)])
         program = self._features.program(self._memory.width(d), self._memory.depth)
         sizes = self._sizes(d, p, program)
         numbers = Numbers(LAYOUT, sizes, self._plan(sizes))
         self._fill(numbers, program)
         self._place(numbers)
-        if self._beside:  # rows may have come, but no target
-            self._state.clock[SEEN] = seen
+        if before is not None:  # rows have come, but no target
+            self._state.clock[SEEN:] = before.clock[SEEN:, :1]
+            self._state.spacing[:] = before.spacing
 
     def _refuse_outputs(self, p: int) -> None:
         if not self._shared and self._noise.size not in (1, p):
@@ -72,7 +74,8 @@ class Started(Composed):
             "blocks": blocks,
             "now": PRIOR + 1 if blocks else 0,
             "matrices": 0 if self._keeps_rows else q,
-            "clock": SPACING + 1 if blocks else HALVINGS + 1 if self._needs_time else 0,
+            "spacing": spacing.NUMBERS if blocks else 0,
+            "clock": LATEST + 1 if blocks else HALVINGS + 1 if self._needs_time else 0,
             "kept": points if self._keeps_rows or rebuilds else 0,
             "theta": theta,
             "path": TRACE_LENGTH if theta else 0,
@@ -103,7 +106,7 @@ class Started(Composed):
         numbers.work.operations.view(np.int64)[:] = program.operations
         state.noise[:] = self._noise
         state.parameters[:] = program.parameters
-        state.clock[LEARNED : LEARNED + 1] = state.clock[SEEN : SEEN + 1] = np.nan
+        state.clock[LEARNED : LEARNED + 1] = state.clock[SEEN:] = np.nan
         if self._beside:
             work = numbers.work
             work.table[:], work.feature[:] = temporal.tabulated(self._beside)
@@ -129,7 +132,8 @@ class Started(Composed):
             return None
         if self._d is None:
             return Moment(np.nan, 0.0, np.nan)
-        return Moment(*self._state.clock[[SEEN, SPACING, LEARNED], 0].tolist())
+        seen, learned = self._state.clock[[SEEN, LEARNED], 0].tolist()
+        return Moment(seen, spacing.usual(self._state.spacing), learned)
 
     # A snapshot.
 
@@ -156,10 +160,10 @@ class Started(Composed):
         for name in ("prior", "inverse_diagonal", "residual"):
             require(name, getattr(state, name), at_least=0)
         require("power", state.power, at_least=0, finite=False)
-        moments = state.clock[:, [row for row in (LEARNED, SEEN) if row < state.clock.shape[1]]]
+        moments = np.delete(state.clock, slice(HALVINGS, SEEN), axis=1)
         require("clock", moments[~np.isnan(moments)])
         require("clock", state.clock[:, HALVINGS:SEEN], at_least=0, at_most=1)
-        require("clock", state.clock[:, SPACING:], at_least=0)
+        require("spacing", state.spacing, at_least=0)
         variances, temporal = np.einsum("njii->jni", state.covariance), self._temporal_coordinates()
         require("the diagonal of covariance", variances[..., :temporal], at_least=-SLACK)
         variances = variances[..., temporal:]

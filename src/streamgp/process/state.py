@@ -111,8 +111,9 @@ STATE = memory.ARRAYS | {
     "targets": "kept outputs",  # of the basis points
     "power": "2 covariances",  # discounted sums of e^2 / s and of 1, whose ratio scales the variances
     # Time of the last learned row, NaN: none; half-lives since injection was capped; with a kernel over time also the
-    # time of the last row seen, and between the last two learned.
+    # time of the last row seen, and the latest.
     "clock": "clock covariances",
+    "spacing": "spacing",  # with a kernel over time: how far apart rows usually are (contract/spacing.py)
     "evicted": "points",  # which points left at the last row, in order
     "gradient": "theta",  # sum over the interval, by log hyperparameters (loadings as they are), the noise last
     "fisher": "theta theta",

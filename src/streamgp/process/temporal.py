@@ -14,13 +14,27 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, block, matrix, vector
 from streamgp.compiled import MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, borrowed, compiled, entry
+from streamgp.contract import spacing
 from streamgp.contract.lanes import LANES, end_of, first_of
-from streamgp.kernels.temporal import COORDINATES, DECAY, HARMONIC, MATERN32, MATERN52, TREND, WIDE, Component
+from streamgp.kernels.temporal import (
+    COORDINATES,
+    DECAY,
+    HARMONIC,
+    LONGEST_GAP,
+    MATERN32,
+    MATERN52,
+    TREND,
+    WIDE,
+    Component,
+)
+from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import dot
+from streamgp.process import posterior
 from streamgp.process.row import decay, noise_of
 
 Array = NDArray
 
+LEARNED, SEEN, LATEST, GAP = range(4)  # of the clock
 KIND, START, RATE, FREQUENCY, GROUP = range(5)  # of a block in the table
 SIZES = np.array([1, 2, 2, 3, 2])
 # Rows in a row with the same gain, up to this part of it, after which it is kept.
@@ -29,11 +43,18 @@ CALM, SAME = 10, 1e-14
 SHORT, TERMS = 0.5, 30
 
 PLAN = np.dtype([("noise", np.float64), ("look", np.int64)])  # look: where that function is (compiled.apart)
-COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "rows_learned", "calm")])
+COUNTERS = np.dtype(
+    [
+        (name, np.int64)
+        for name in ("rows_seen", "rows_learned", "calm", "skipped_rows", "unresolved_rows", "capped_directions")
+    ]
+)
 STATE = {
     "mu": "coordinates outputs",
-    "covariance": "coordinates coordinates",
-    "clock": "3 1",  # time of the posterior, of the last row seen, and between the last two rows learned; NaN: none
+    "covariance": "coordinates coordinates",  # lower triangle
+    # Time of the posterior, of the last row seen, and the latest; between the last two rows learned; NaN: none.
+    "clock": "4 1",
+    "spacing": f"{spacing.NUMBERS}",  # how far apart rows usually are
     "gain": "coordinates",
     "innovation": "1",  # variance of the target given all before, with that gain
     "last_target": "outputs",
@@ -102,6 +123,7 @@ def step(kind: int, rate: float, frequency: float, dt: float, A: Array, Q: Array
         Q[0, 0] = Q[1, 1] = decay(s)[1]
         Q[0, 1] = Q[1, 0] = 0.0
     elif kind == TREND:
+        s = min(s, LONGEST_GAP)
         A[0, 0] = A[1, 1] = 1.0
         A[0, 1], A[1, 0] = s, 0.0
         Q[0, 0], Q[1, 1] = s * s * s / (WIDE * WIDE), 3.0 * s / (WIDE * WIDE)
@@ -161,23 +183,20 @@ def look_back(m: Record, f: Array, seen: Array) -> None:
 @compiled
 def is_regular(m: Record, f: Array, at: float, dt: float) -> bool:
     """Whether dt is the time between the last rows, up to the rounding of times themselves."""
-    return bool(abs(dt - vector(f, m.at.clock)[2]) <= 4e-16 * abs(at))
+    return bool(abs(dt - vector(f, m.at.clock)[GAP]) <= 4e-16 * abs(at))
 
 
 @compiled
 def elapsed(m: Record, f: Array, at: float) -> float:
     """The time since the posterior's own; 0 before the first row."""
-    now: float = vector(f, m.at.clock)[0]
+    now: float = vector(f, m.at.clock)[LEARNED]
     return 0.0 if np.isnan(now) else max(at - now, 0.0)
 
 
 @compiled
 def time_of(m: Record, f: Array, given: float) -> float:
-    """The time of a row: the one given, or one after the last row."""
-    if not np.isnan(given):
-        return given
-    seen: float = vector(f, m.at.clock)[1]
-    return 0.0 if np.isnan(seen) else seen + 1.0
+    """The time of a row: the one given, or a usual spacing after the last row."""
+    return spacing.following(vector(f, m.at.spacing), vector(f, m.at.clock)[SEEN]) if np.isnan(given) else given
 
 
 # The same machine code whether a row is learned afterwards or not: predictions are equal to the last bit.
@@ -203,10 +222,16 @@ def look(m: Record, f: Array, at: float, group: int, out: Array, t: int) -> None
     if group < 0 and m.counters.calm >= CALM and is_regular(m, f, at, dt):
         out[p, t] = vector(f, m.at.innovation)[0] - m.plan.noise
         return
-    total = fresh
-    for i in range(first, last):
-        total += seen[i] * dot(S[i, first:last], seen[first:last], last - first)
-    out[p, t] = total
+    out[p, t] = max(quadratic(S, seen, first, last) + fresh, 0.0)
+
+
+@compiled
+def quadratic(S: Array, phi: Array, first: int, end: int) -> float:
+    """phi'S phi of some coordinates."""
+    total = 0.0
+    for i in range(first, end):
+        total += phi[i] * (2.0 * dot(S[i, first:i], phi[first:i], i - first) + S[i, i] * phi[i])
+    return total
 
 
 @compiled
@@ -237,20 +262,23 @@ def move(m: Record, f: Array, values: Array) -> None:
 
 
 @compiled
-def move_covariance(m: Record, f: Array) -> None:
-    """S <- A S A' + Q: A (A S)' twice, because S is symmetric."""
-    S, table = matrix(f, m.at.covariance), matrix(f, m.at.table)
-    q = S.shape[0]
-    move(m, f, S)
-    for i in range(q):
-        for j in range(i):
-            S[i, j], S[j, i] = S[j, i], S[i, j]
-    move(m, f, S)
+def move_covariance(m: Record, f: Array, S: Array, n: int) -> None:
+    """S <- A S A' + Q on the lower triangle: every block turns its rows, and its columns in all rows below."""
+    table = matrix(f, m.at.table)
     for b in range(table.shape[0]):
-        start, size, Q = int(table[b, START]), SIZES[int(table[b, KIND])], block(f, m.at.Q, b)
-        for i in range(size):
-            for j in range(size):
-                S[start + i, start + j] += Q[i, j]
+        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
+        A, Q, end = block(f, m.at.A, b), block(f, m.at.Q, b), i + size
+        second, third = min(i + 1, end - 1), min(i + 2, end - 1)
+        for r in range(i, end):
+            for c in range(r + 1, end):
+                S[r, c] = S[c, r]
+        apply_block(A, size, S[i, :end], S[second, :end], S[third, :end])
+        apply_block(A, size, S[i:n, i], S[i:n, second], S[i:n, third])
+        for r in range(size):
+            for c in range(size):
+                S[i + r, i + c] = S[i + r, i + c] + Q[r, c] if c <= r else 0.0
+        if int(table[b, KIND]) == TREND and A[0, 1] == LONGEST_GAP:
+            m.counters.capped_directions += 1
 
 
 @compiled
@@ -261,34 +289,37 @@ def learn(m: Record, f: Array, at: float, y: Array, noise: float) -> None:
     dt, q, h = elapsed(m, f, at), S.shape[0], vector(f, m.at.product)
     prepare(m, f, dt)
     regular = m.counters.rows_learned > 1 and is_regular(m, f, at, dt) and noise == m.plan.noise
+    clock[LEARNED], clock[GAP] = at, dt
+    m.counters.rows_learned += 1
     move(m, f, mu)
     if not (regular and m.counters.calm >= CALM):
-        move_covariance(m, f)
-        v = 0.0
-        for i in range(q):
-            h[i] = dot(S[i], feature, q)
+        repairs = m.counters.unresolved_rows + m.counters.capped_directions
+        move_covariance(m, f, S, q)
+        multiply(S, feature, q, h)
         v = dot(h, feature, q)
-        s = v + noise
+        s = max(v, 0.0) + noise
+        if not posterior.is_gain(v, s):
+            posterior.restore(S, v, dot(feature, feature, q), q)
+            m.counters.skipped_rows += 1
+            m.counters.calm = 0
+            return
         change = largest = 0.0
         for i in range(q):
             share = h[i] / s
             change, largest = max(change, abs(share - gain[i])), max(largest, abs(share))
             gain[i] = share
-        deviation = np.sqrt(s)
-        for i in range(q):
-            h[i] /= deviation
-        for i in range(q):
-            for j in range(q):
-                S[i, j] -= h[i] * h[j]
+        posterior.learn_covariance(S, 1.0, 0.0, h, 1.0 / s, q)
+        if noise < posterior.CANCELLED * v:
+            m.counters.unresolved_rows += 1
+            posterior.keep_positive(S, q)
         calm = regular and change <= SAME * largest and abs(s - innovation[0]) <= SAME * s
+        calm = calm and repairs == m.counters.unresolved_rows + m.counters.capped_directions
         m.counters.calm = m.counters.calm + 1 if calm else 0
         innovation[0] = s
     for o in range(mu.shape[1]):
         error = y[o] - dot(mu[:, o], feature, q)
         for i in range(q):
             mu[i, o] += gain[i] * error
-    clock[0], clock[2] = at, dt
-    m.counters.rows_learned += 1
 
 
 @entry(LAYOUT.type, MATRIX, *LANES, VECTOR, MATRIX, MATRIX, MATRIX)
@@ -312,7 +343,8 @@ def run(
             if out.shape[1] > 0:
                 look(m, f, at, -1, out, t)
             m.counters.rows_seen += 1
-            clock[1] = at
+            spacing.note(vector(f, m.at.spacing), times[t] - clock[LATEST])
+            clock[SEEN], clock[LATEST] = at, np.fmax(clock[LATEST], at)
             if Y.shape[0] > 0 and not np.isnan(Y[t, 0]):
                 learn(m, f, at, Y[t], noise_of(m.plan.noise, conditions, t, 0))
                 for o in range(last_target.size):
@@ -341,8 +373,7 @@ def covariances(record: Array, f: Array, times: Array, out: Array) -> None:
     states = np.zeros((times.size, q))  # Cov(state at the time, function at the time)
     for t in range(times.size):
         prepare(m, f, elapsed(m, f, times[t]))
-        for i in range(q):
-            product[i] = dot(S[i], seen, q)
+        multiply(S, seen, q, product)
         for b in range(table.shape[0]):
             start, size = int(table[b, START]), SIZES[int(table[b, KIND])]
             A, Q = block(f, m.at.A, b), block(f, m.at.Q, b)

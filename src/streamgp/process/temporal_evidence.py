@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compiled, entry
-from streamgp.kernels.temporal import DECAY, HARMONIC, MATERN32, TREND, WIDE
+from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, TREND, WIDE
 from streamgp.linalg.vector import dot
 from streamgp.process.temporal import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, step
 
@@ -33,9 +33,9 @@ def step_slope(kind: int, A: Array, s: float, dA: Array, dQ: Array) -> None:
             dQ[i, i] = 2.0 * np.exp(-2.0 * s)
     elif kind == TREND:
         dA[0, 0] = dA[1, 1] = dA[1, 0] = 0.0
-        dA[0, 1] = 1.0
-        dQ[0, 0], dQ[1, 1] = 3.0 * s * s / (WIDE * WIDE), 3.0 / (WIDE * WIDE)
-        dQ[0, 1] = dQ[1, 0] = 3.0 * s / (WIDE * WIDE)
+        dA[0, 1] = 1.0 if s < LONGEST_GAP else 0.0  # a longer gap adds nothing
+        dQ[0, 0], dQ[1, 1] = dA[0, 1] * 3.0 * s * s / (WIDE * WIDE), dA[0, 1] * 3.0 / (WIDE * WIDE)
+        dQ[0, 1] = dQ[1, 0] = dA[0, 1] * 3.0 * s / (WIDE * WIDE)
     else:  # A = exp(s (N - I)), Q = I - A A'
         N = N32 if kind == MATERN32 else N52
         for i in range(size):

@@ -19,13 +19,25 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Record, block, matrix, vector
 from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, borrowed, compiled, entry
+from streamgp.contract import spacing
 from streamgp.contract.conditions import TIME
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import copy, dot
 from streamgp.process import posterior
-from streamgp.process.row import AT, ELAPSED, FRESH, LEARNED, PRIOR, SEEN, SPACING, STEPPED, go_back
+from streamgp.process.row import AT, ELAPSED, FRESH, LATEST, LEARNED, PRIOR, SEEN, STEPPED, go_back
 from streamgp.process.state import LAYOUT
-from streamgp.process.temporal import GROUP, KIND, SIZES, START, apply_block, look_back, move, steps
+from streamgp.process.temporal import (
+    GROUP,
+    KIND,
+    SIZES,
+    START,
+    apply_block,
+    look_back,
+    move,
+    move_covariance,
+    quadratic,
+    steps,
+)
 
 Array = NDArray
 
@@ -59,12 +71,11 @@ def take_features(m: Record, f: Array, x: Array) -> None:
 
 @apart(NOTHING, LAYOUT.one, VECTOR, VECTOR, MATRIX, WHOLE, BOOLEAN)
 def arrive(m: Record, f: Array, x: Array, conditions: Array, t: int, advance: bool) -> None:
-    """Row t comes at its time, or one after the last row: the temporal part of phi, and the variance that is new."""
+    """Row t comes at its time, or a usual spacing after the last: its temporal part of phi, and the variance since."""
     take_features(m, f, x)
     clock, now, feature = matrix(f, m.at.clock), vector(f, m.at.now), vector(f, m.at.feature)
-    at = conditions[t, TIME] if conditions.shape[0] > 0 else np.nan
-    if np.isnan(at):
-        at = 0.0 if np.isnan(clock[SEEN, 0]) else clock[SEEN, 0] + 1.0
+    given, gaps = conditions[t, TIME] if conditions.shape[0] > 0 else np.nan, vector(f, m.at.spacing)
+    at = spacing.following(gaps, clock[SEEN, 0]) if np.isnan(given) else given
     now[AT] = at
     now[ELAPSED] = 0.0 if np.isnan(clock[LEARNED, 0]) else max(at - clock[LEARNED, 0], 0.0)
     prepare(m, f, now[ELAPSED])
@@ -74,8 +85,9 @@ def arrive(m: Record, f: Array, x: Array, conditions: Array, t: int, advance: bo
         first = feature[int(table[b, START])]
         now[FRESH] += first * first * block(f, m.at.Q, b)[0, 0]
     if advance:
+        spacing.note(gaps, given - clock[LATEST, 0])
         for j in range(clock.shape[1]):
-            clock[SEEN, j] = at
+            clock[SEEN, j], clock[LATEST, j] = at, np.fmax(clock[LATEST, j], at)
 
 
 @compiled
@@ -101,7 +113,7 @@ def pass_time(m: Record, f: Array, n: int, gamma2: float) -> None:
             move_product(m, f, H[j])
     copy(feature, q, phi)
     for j in range(m.plan.covariances):
-        clock[LEARNED, j], clock[SPACING, j] = now[AT], now[ELAPSED]
+        clock[LEARNED, j] = now[AT]
         if scale[j] != 1.0 and (m.plan.half_life > 0.0 or not np.isnan(y[j])):
             go_back(m, f, j, scale[j], n)
             forgotten = True
@@ -111,24 +123,6 @@ def pass_time(m: Record, f: Array, n: int, gamma2: float) -> None:
         for j in range(m.plan.covariances):
             multiply(block(f, m.at.covariance, j), phi, q + n, H[j])
             vector(f, m.at.variance_now)[j] = max(dot(phi, H[j], q + n) + max(gamma2, 0.0), 0.0)
-
-
-@compiled
-def move_covariance(m: Record, f: Array, S: Array, n: int) -> None:
-    """S <- A S A' + Q on the lower triangle: every block turns its rows, and its columns in all rows below."""
-    table = matrix(f, m.at.table)
-    for b in range(table.shape[0]):
-        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        A, Q, end = block(f, m.at.A, b), block(f, m.at.Q, b), i + size
-        second, third = min(i + 1, end - 1), min(i + 2, end - 1)
-        for r in range(i, end):
-            for c in range(r + 1, end):
-                S[r, c] = S[c, r]
-        apply_block(A, size, S[i, :end], S[second, :end], S[third, :end])
-        apply_block(A, size, S[i:n, i], S[i:n, second], S[i:n, third])
-        for r in range(size):
-            for c in range(size):
-                S[i + r, i + c] = S[i + r, i + c] + Q[r, c] if c <= r else 0.0
 
 
 @compiled
@@ -170,9 +164,7 @@ def report_part(m: Record, f: Array, first: int, end: int, rest: float, t: int, 
         for i in range(first, end):
             out[row + o, t] += phi[i] * mu[i, o]
     for j in range(m.plan.covariances):
-        S, total = block(f, m.at.covariance, j), rest
-        for i in range(first, end):
-            total += phi[i] * (2.0 * dot(S[i, first:i], phi[first:i], i - first) + S[i, i] * phi[i])
+        total = quadratic(block(f, m.at.covariance, j), phi, first, end) + rest
         scale = power[0, j] / power[1, j] if m.plan.power and power[1, j] > 0.0 else 1.0
         out[row + m.plan.outputs + j, t] = scale * max(total, 0.0)
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now, places
-from streamgp.contract import inputs
+from streamgp.contract import inputs, spacing
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.frames import taken
+from streamgp.contract.health import Health
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
 from streamgp.contract.prediction import Prediction
@@ -22,6 +23,7 @@ from streamgp.kernels.temporal import COORDINATES, TimeKernel, components, hyper
 from streamgp.process import temporal
 from streamgp.process.likelihood import DEFAULT_NOISE
 from streamgp.process.predictive import TimePrediction
+from streamgp.process.temporal import LATEST, LEARNED, SEEN
 from streamgp.settings import FloatArray, Setting, positive_vector
 from streamgp.vocabulary import LEAST_NOISE, Noise
 
@@ -31,10 +33,11 @@ ObservationNoise = Annotated[Noise, Setting("variance of the observation noise")
 class TimeGP(Stackable):
     """A Gaussian process over time, y = g1(t) + g2(t) + ... + noise: exact, for any spacing of the rows.
 
-    There are no inputs: x is ``()``. A row without a time comes one after the last. The posterior is that of a batch
-    Gaussian process over the times of all rows, at a cost that does not grow: O(q^2) a row for q coordinates (Matern of
-    order 1/2, 3/2, 5/2: 1, 2, 3; a harmonic of Periodic 2, Trend 2), O(q) once rows that are equally far apart have
-    settled the gain. Missing targets cost nothing.
+    There are no inputs: x is ``()``. A row without a time comes as long after the last as rows usually are apart (the
+    median of the last 20 gaps; 1 while there is none). The posterior is that of a batch Gaussian process over the times
+    of all rows, at a cost that does not grow: O(q^2) a row for q coordinates (Matern of order 1/2, 3/2, 5/2: 1, 2, 3; a
+    harmonic of Periodic 2, Trend 2). Rows that are equally far apart, with none missing, settle the gain in the end and
+    then take O(q) each: after thousands of rows where there are seasons. Missing targets cost nothing.
 
     Example:
         >>> import numpy as np
@@ -74,7 +77,7 @@ class TimeGP(Stackable):
         numbers = _at_prior(table, feature, self._noise, p)
         if before is not None:  # rows have come, but no target
             numbers.counters["rows_seen"] = before.counters["rows_seen"]
-            numbers.state.clock[1] = before.state.clock[1]
+            numbers.state.clock[:], numbers.state.spacing[:] = before.state.clock, before.state.spacing
         self._numbers = numbers
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -86,6 +89,7 @@ class TimeGP(Stackable):
         require("the diagonal of covariance", np.einsum("mii->mi", named["covariance"]), at_least=-1e-9)
         require("innovation", named["innovation"], at_least=0)
         require("clock", named["clock"][~np.isnan(named["clock"])])
+        require("spacing", named["spacing"], at_least=0)
         for name in self._numbers.counted:
             require(name, named[f"counters.{name}"], at_least=0)
 
@@ -139,7 +143,7 @@ class TimeGP(Stackable):
 
         Args:
             x: ``()``: there are no inputs.
-            time: a number, datetime or datetime64; None: one after the last row.
+            time: a number, datetime or datetime64; None: a usual spacing after the last row.
             derivatives: False; there are no inputs.
         """
         X = inputs.row(x, self._shape.d)
@@ -153,7 +157,7 @@ class TimeGP(Stackable):
 
         Args:
             X: rows without columns, (n, 0), or None where times are given.
-            time: (n,) times; None: one after the last row.
+            time: (n,) times; None: a usual spacing after the last row.
             derivatives: False; there are no inputs.
         """
         if derivatives:
@@ -167,18 +171,18 @@ class TimeGP(Stackable):
         """Predict times ahead, in closed form: nothing is fed back.
 
         Args:
-            times: (n,) times that are not before the last learned one, or how many rows ahead, as far apart as the last
-                two were.
+            times: (n,) times that are not before the last learned one, or how many rows ahead, as far apart as rows
+                usually are.
             X: None; there are no inputs.
         """
-        return self.predict_many(X, time=self._moment().next(times) if isinstance(times, int) else times)
+        return self.predict_many(X, time=self._moment().next(times) if isinstance(times, int | np.integer) else times)
 
     def predict_joint(self, X: Any = None, *, time: Any = None) -> JointPrediction:
         """Predict times together, with the covariance of the function between them.
 
         Args:
             X: rows without columns, or None where times are given.
-            time: (n,) times; None: all of them one after the last row.
+            time: (n,) times; None: all of them a usual spacing after the last row.
         """
         given = None if time is None else inputs.times(time, len(np.atleast_1d(time)), many=True)
         n = len(np.empty((1, 0)) if X is None else inputs.rows(X, self._d)) if given is None else len(given)
@@ -206,14 +210,18 @@ class TimeGP(Stackable):
     def _moment(self) -> Moment:
         if self._d is None:
             return Moment(np.nan, 0.0, np.nan)
-        learned, seen, spacing = self._numbers.state.clock[:, 0].tolist()
-        return Moment(seen, 0.0 if np.isnan(spacing) else spacing, learned)
+        state = self._numbers.state
+        seen, learned = state.clock[[SEEN, LEARNED], 0].tolist()
+        return Moment(seen, spacing.usual(state.spacing), learned)
 
     def _note_time(self, time: float) -> None:
-        self._numbers.state.clock[1] = time
+        state = self._numbers.state
+        spacing.note(state.spacing, time - state.clock[LATEST, 0])
+        state.clock[SEEN], state.clock[LATEST] = time, np.fmax(state.clock[LATEST], time)
 
     def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
-        refuse_past(time, np.nan if self._d is None else self._numbers.state.clock[0, 0], many=many, follow=follow)
+        learned = np.nan if self._d is None else self._numbers.state.clock[LEARNED, 0]
+        refuse_past(time, learned, many=many, follow=follow)
 
     def _refuses_free_run(self) -> str:
         return "TimeGP feeds nothing back: use forecast(times)"
@@ -226,6 +234,10 @@ class TimeGP(Stackable):
     @property
     def rows_seen(self) -> int:
         return 0 if self._d is None else self._numbers.count("rows_seen")
+
+    @property
+    def health(self) -> Health:
+        return Health() if self._d is None else Health.of(self._numbers)
 
     @property
     def size(self) -> int:
@@ -267,7 +279,7 @@ def innovations(
 
 
 def _times(conditions: FloatArray | None, n: int) -> FloatArray:
-    """The times of rows, NaN where they come one after the last."""
+    """The times of rows, NaN where none is given."""
     return np.full(n, np.nan) if conditions is None else np.ascontiguousarray(conditions[:, TIME])
 
 

@@ -137,7 +137,8 @@ class Delayed(Late):
         Args:
             x: d numbers.
             time: of the row, for a model with a kernel over time or a half-life, which learns its target as of then.
-                None: with a kernel over time one after the last row, with a half-life alone when the target comes.
+                None: with a kernel over time a usual spacing after the last row, with a half-life alone when the target
+                comes.
 
         Returns:
             A Prediction with a ``ticket``, the row's number from 0.
@@ -308,7 +309,7 @@ class Delayed(Late):
         if moment is None or (conditions is not None and not np.isnan(conditions[0, TIME])):
             return conditions
         timed = np.full((n, NOISE + 1), np.nan) if conditions is None else conditions.copy()
-        timed[:, TIME] = moment.one_later + np.arange(n)
+        timed[:, TIME] = moment.one_later + (moment.spacing or 1.0) * np.arange(n)
         return timed
 
     # Targets that come late by another way.
