@@ -411,6 +411,57 @@ def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():
     assert fresh.size == 21
 
 
+def test_points_inserted_after_a_move_of_hyperparameters_find_them_as_they_are():
+    X, Y, Xs = stream(40)
+    model = sg.RecursiveGP(
+        X[:30], kernel=sg.SquaredExponential(1.0), noise=0.3, jitter=1e-6, adapt=sg.SNGD(interval=1000)
+    )
+    model.learn_many(X[:30], Y[:30])
+    inside.move_to(model, np.array([1.4, 2.0, 0.05]))
+    before, known = model.predict_many(Xs), model.hyperparameters
+    model.insert([[60.0, 60.0]])
+    after = model.predict_many(Xs)
+    np.testing.assert_allclose(after.mean, before.mean, atol=1e-8)
+    np.testing.assert_allclose(after.variance, before.variance, atol=1e-8)
+    assert after.noise[0] == before.noise[0]
+    assert {name: np.sum(value) for name, value in model.hyperparameters.items()} == {
+        name: np.sum(value) for name, value in known.items()
+    }
+    model.insert(X[30:])
+    model.learn_many(X[30:], Y[30:])
+    mean, variance = oracles.exact_gp(oracles.squared_exponential(1.4, 2.0), X, Y, Xs, 0.05, 1e-6)
+    np.testing.assert_allclose(model.predict_many(Xs).mean, mean, atol=1e-8)
+    np.testing.assert_allclose(model.predict_many(Xs).variance, variance, atol=1e-8)
+
+
+def test_a_point_can_be_inserted_where_a_move_has_left_the_others_close_together():
+    X = np.random.default_rng(0).uniform(-3, 3, (100, 1))
+    model = sg.RecursiveGP(sg.grid(-3, 3, 13), noise=0.3, adapt=sg.SNGD(interval=1000))
+    model.learn_many(X, np.sin(X[:, 0]))
+    inside.move_to(model, np.array([2.2, 1.0, 0.05]))
+    before = model.predict_many(X)
+    model.insert([[50.0]])
+    np.testing.assert_allclose(model.predict_many(X).mean, before.mean, atol=1e-8)
+    np.testing.assert_allclose(model.predict_many(X).variance, before.variance, atol=1e-8)
+    with pytest.raises(ValueError, match=r"too close together.* above all points 6 and 14, \[0.0\] and \[0.0001\]"):
+        model.insert([[1e-4]])
+
+
+def test_a_point_far_away_leaves_what_adaptation_has_found():
+    X = np.random.default_rng(0).uniform(-3, 3, (600, 1))
+    model = sg.RecursiveGP(sg.grid(-3, 3, 9), noise=0.3, adapt=sg.SNGD(interval=20))
+    model.learn_many(X, np.sin(X[:, 0]))
+    twin = model.copy()
+    model.insert([[50.0]])
+    assert model.hyperparameters["noise"] == twin.hyperparameters["noise"] < 0.2
+    np.testing.assert_allclose(model.predict_many(X[:50]).mean, twin.predict_many(X[:50]).mean, atol=1e-8)
+    for name, path in twin.trace.items():
+        np.testing.assert_array_equal(model.trace[name], path)
+    model.learn_many(X[:100], np.sin(X[:100, 0]))
+    twin.learn_many(X[:100], np.sin(X[:100, 0]))
+    assert model.hyperparameters["noise"] == pytest.approx(twin.hyperparameters["noise"], rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

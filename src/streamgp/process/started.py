@@ -115,7 +115,7 @@ class Started(Composed):
             state.frequencies[:] = parts.frequencies(state.frequencies.shape[1], self._memory.depth)
         if parts.points is not None:
             numbers.counters["points"] = len(parts.points)
-            _place_points(parts, state, self._memory.depth, adapting=self._adapt is not None)
+            place_points(parts, state, self._memory.depth, adapting=self._adapt is not None)
         diagonal = np.einsum("jii->ji", state.covariance)
         if not self._grows:
             diagonal[:] = np.sqrt(state.noise)[:, None] if self._factored else 1.0
@@ -184,18 +184,24 @@ class Started(Composed):
         return self._forgetting.factor**-between if between else 1.0
 
 
-def _place_points(parts: Features, state: Any, depth: int, adapting: bool) -> None:
-    """Put the given points into the state, with the factor of their covariance."""
+def place_points(parts: Features, state: Any, depth: int, adapting: bool, known: int = 0) -> None:
+    """Put the given points into the state, with the factor of their covariance under its hyperparameters.
+
+    The factor of the first points may be known, and stays: what was learned is told in its terms.
+    """
     assert isinstance(parts, Basis)
     assert parts.points is not None
+    kernel = parts.kernel.with_values(state.parameters, state.basis.shape[1], depth)
     points = parts.points if depth == 1 else parts.points.reshape(len(parts.points), depth, -1)
-    K = parts.kernel(points) * (1.0 + parts.jitter * np.eye(len(points)))
+    K = kernel(points) * (1.0 + parts.jitter * np.eye(len(points)))
     state.basis[:] = parts.points
     state.prior[:] = np.diag(K)
     for point in parts.points[state.prior <= 0.0].tolist():
         raise ValueError(f"the kernel has no variance at the basis point {point}; leave it out")
+    R, old, new = state.factor, slice(known), slice(known, None)
     try:
-        state.factor[:] = np.linalg.cholesky(K).T
+        R[old, new] = np.linalg.solve(R[old, old].T, K[old, new])
+        R[new, new] = np.linalg.cholesky(K[new, new] - R[old, new].T @ R[old, new]).T
     except np.linalg.LinAlgError:
         state.inverse_diagonal[:] = np.inf
     else:
@@ -205,12 +211,12 @@ def _place_points(parts: Features, state: Any, depth: int, adapting: bool) -> No
             state.inverse_diagonal[i] = root @ root
     left = 1.0 / (state.inverse_diagonal * state.prior)  # the variance given all others, of the point's own
     least = np.array([max(floor(kappa, state.noise.min(), adapting), LOWEST_STAYING) for kappa in state.prior])
-    if not np.all(left >= least):
+    if not np.all((left >= least)[new]):
         alike = np.abs(K) / np.sqrt(np.outer(state.prior, state.prior)) - np.eye(len(K))
-        one, other = sorted(divmod(int(np.argmax(alike)), len(K)))
+        one, other = sorted(divmod(int(np.argmax(alike[new])) + known * len(K), len(K)))
         raise ValueError(
             f"the basis points are too close together for this kernel, above all points {one} and {other}, "
             f"{parts.points[one].tolist()} and {parts.points[other].tolist()}: given all others, a point must keep "
-            f"{least.max():.0e} of its prior variance, and one keeps {left.min():.0e}. Use fewer points, a shorter "
-            f"lengthscale, or jitter={100.0 * least.max():.0e}"
+            f"{least.max():.0e} of its prior variance, and one keeps {left[new].min():.0e}. Use fewer points, a "
+            f"shorter lengthscale, or jitter={100.0 * least.max():.0e}"
         )

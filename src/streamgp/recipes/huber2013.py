@@ -15,7 +15,7 @@ from streamgp.process.features import Basis
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
 from streamgp.process.onlinegp import Adapt, OnlineGP
-from streamgp.process.started import SLACK
+from streamgp.process.started import SLACK, place_points
 from streamgp.settings import FloatArray, Setting, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
 
@@ -71,7 +71,7 @@ class RecursiveGP(OnlineGP):
         )
 
     def insert(self, points: Any) -> None:
-        """Add basis points where the function is needed more finely; what was learned stays [huber2013 4].
+        """Add basis points where the function is needed more finely; all that was learned stays [huber2013 4].
 
         Args:
             points: (k, d) new points; they become part of the setting ``basis``.
@@ -84,14 +84,12 @@ class RecursiveGP(OnlineGP):
         grown = type(self)(**(self.get_params() | {"basis": np.vstack([old, new])}))
         if self._d is not None:
             grown._prepare(self._shape)
+            after = grown._state
             # The joint prior of old and new values given the old ones: in coordinates in which the prior is the
             # identity the new ones are independent of all that was learned.
-            m, before, after = len(self._state.mu), self._state, grown._state
-            after.mu[:m] = before.mu
-            after.covariance[:, :m, :m] = before.covariance
-            after.clock[:] = before.clock
-            after.window[:] = before.window
-            after.last_target[:] = before.last_target
+            for name, known in vars(self._state).items():
+                getattr(after, name)[tuple(map(slice, known.shape))] = known
+            place_points(grown._features, after, 1, adapting=self._adapt is not None, known=len(old))
             grown._numbers.counters[:] = self._numbers.counters
             grown._numbers.counters["points"] = len(old) + len(new)
         self.__dict__.update(grown.__dict__)
