@@ -153,6 +153,7 @@ def test_what_is_not_written_in_c_is_refused_by_name() -> None:
         (sg.KRLST(estimate_power=True), "estimate_power=True"),
         (sg.SWKRLS(), 'removal="discard"'),
         (sg.RLSESN(units=5), "a memory"),
+        (sg.OnlineGP(sg.Basis(), memory=sg.Reservoir(1, augment=False)), "a memory"),
     ]
     for model, match in cases:
         model.learn_many(X, np.nan_to_num(y))

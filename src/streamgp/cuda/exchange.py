@@ -51,7 +51,7 @@ def refuse_unfit(model: OnlineGP, precision: str, own: dict[str, FloatArray]) ->
         "features other than a basis that grows and Fourier": not (growing or isinstance(parts, Fourier)),
         "kernels other than SquaredExponential and Matern": growing
         and not (isinstance(kernel, SquaredExponential | Matern) and kernel.factors is None),
-        "a memory (depth above 1, a reservoir)": model._memory.width(1) != 1,
+        "a memory (depth above 1, a reservoir)": model._memory.recalls,
         'budgets other than absorb="fitc", removal="marginal", evict="paper", "kl" or "error"': growing
         and (
             spent.absorb != budget.FITC

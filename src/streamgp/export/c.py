@@ -155,7 +155,7 @@ def _kind(process: OnlineGP) -> Kind:
     parts, kernel = process._features, process._features.kernel
     cannot = {
         f"{process._p} outputs": process._p != 1,
-        "a memory (depth above 1, a reservoir)": process._memory.width(1) != 1,
+        "a memory (depth above 1, a reservoir)": process._memory.recalls,
         "a likelihood that is not Gaussian": process._likelihood.kind != observation.GAUSSIAN,
         "adapt=": process._adapt is not None,
         "time= and half_life=": process._needs_time,

@@ -45,6 +45,11 @@ class Memory(Part, abc.ABC):
         return ReservoirWeights(np.zeros((0, 0)), np.zeros((0, d)), np.zeros(0), np.zeros((0, p)))
 
     @property
+    def recalls(self) -> bool:
+        """Whether what is handed over depends on rows before the last one."""
+        return self.depth > 1 or self.units > 0
+
+    @property
     def feeds_back(self) -> bool:
         return False
 

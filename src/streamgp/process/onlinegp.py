@@ -318,7 +318,7 @@ class OnlineGP(Readable):
         super()._recall(y if prior is None else y - prior[0])
 
     def _recalls_rows(self) -> bool:
-        return self._memory.width(1) != 1
+        return self._memory.recalls
 
     def _quick(self) -> bool:
         return self._direct and self._shape.p == 1 and not self._needs_time
