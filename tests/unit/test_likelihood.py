@@ -408,6 +408,14 @@ def test_a_count_prediction_is_that_of_the_mixture(m, v):
     assert np.mean((low <= draws) & (draws <= high)) > 0.997
 
 
+def test_counts_of_an_uncertain_rate_are_drawn_however_large():
+    draws = sg.CountPrediction.of(0.0, 400.0).sample(20_000, seed=1)
+    assert np.isfinite(draws).all()
+    np.testing.assert_array_equal(draws, np.floor(draws))
+    share = np.mean(draws > np.exp(20.0 * 2.3))  # a rate of 1e20: a log rate above 2.3 standard deviations
+    assert share == pytest.approx(stats.norm.sf(2.3), abs=0.003)
+
+
 def test_predictions_of_many_rows_can_be_cut_and_keep_their_kind():
     X, y, _ = line()
     for likelihood in (sg.StudentT(), sg.Probit(), sg.Poisson()):

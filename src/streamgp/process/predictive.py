@@ -269,7 +269,10 @@ class CountPrediction(LatentPrediction[Values]):
         """Return n draws of the count, an array (n, ...) over the shape of the mean."""
         rng, latent = _generator(n, seed), self.latent
         drawn = latent.mean + np.sqrt(latent.variance) * rng.standard_normal((n, *np.shape(self.mean)))
-        return np.asarray(rng.poisson(np.exp(drawn)), dtype=np.float64)
+        with np.errstate(over="ignore"):
+            rate = np.exp(drawn)
+        few = rng.poisson(np.minimum(rate, MOST_COUNTS)).astype(np.float64)
+        return np.asarray(np.where(rate < MOST_COUNTS, few, np.round(rate)))
 
 
 def _gaussians(variance: FloatArray, scale: FloatArray, dof: float) -> tuple[FloatArray, FloatArray]:
