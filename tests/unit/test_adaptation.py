@@ -410,6 +410,22 @@ def test_some_derivatives_at_each_row_have_the_same_expectation_as_all():
             np.testing.assert_allclose(seen / np.outer(scale, scale), fisher / np.outer(scale, scale), atol=0.2)
 
 
+@pytest.mark.parametrize("build", [
+    lambda **how: sg.KRLST(capacity=8, adapt=sg.SNGD(interval=1000), **how),
+    lambda **how: sg.KRLST(capacity=8, adapt=sg.SNGD(interval=1000), time=sg.Matern(0.5), **how),
+])  # fmt: skip
+def test_sums_over_residuals_fade_as_the_posterior_does(build):
+    X, Y = stream_of(50)
+    by_rows, by_time = build(forgetting=0.9), build(half_life=1.0)
+    by_rows.learn_many(X, Y)
+    by_time.learn_many(X, Y, time=np.arange(50.0))
+    for model, kept in ((by_rows, 0.9), (by_time, 0.5)):
+        assert model._state.residual[1, 0] == pytest.approx((1 - kept**50) / (1 - kept), rel=1e-12)
+    before = by_rows._state.residual.copy()
+    by_rows.forget(0.25)
+    np.testing.assert_allclose(by_rows._state.residual, 0.25 * before, rtol=1e-12)
+
+
 def test_the_running_log_density_begins_with_the_first_row():
     model = sg.SOGP(adapt=sg.SNGD())
     density = float(model.track([[0.3]], [0.7]).log_density(np.array([0.7]))[0])

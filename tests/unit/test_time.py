@@ -339,6 +339,23 @@ def test_noise_and_time_go_together():
     assert model.predict_one([0.0]).mean == pytest.approx(mean + S / (S + 0.5) * (3.0 - mean), rel=1e-12)
 
 
+@pytest.mark.parametrize("build", [
+    lambda: sg.KRLST(capacity=40, half_life=HALF_LIFE),
+    lambda: MODELS["Fourier"](HALF_LIFE),
+    lambda: MODELS["given points"](HALF_LIFE),
+])  # fmt: skip
+def test_what_a_row_that_cannot_be_learned_would_have_forgotten_the_next_one_forgets(build):
+    model = build()
+    model.learn_many(X, Y, time=T)
+    S, before = model._state.covariance.copy(), model.predict_many(Z)
+    model._state.covariance[:] = -1000.0 * S  # worse than rounding ever leaves it
+    model.learn_one(X[0], 1.0, time=T[-1] + HALF_LIFE)
+    assert model.health.skipped_rows == 1
+    model._state.covariance[:] = S
+    model.learn_one(X[0], 0.0, time=T[-1] + 2 * HALF_LIFE, noise=1e30)  # which says nothing
+    np.testing.assert_allclose(model.predict_many(Z).mean, 0.5 * before.mean, atol=1e-8)
+
+
 def test_a_snapshot_with_a_clock_that_no_stream_leads_to_is_refused():
     model = sg.KRLST(capacity=4, mode="injection", half_life=1.0)
     model.learn_one([0.5], 1.0, time=0.0)

@@ -12,7 +12,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import dot
 from streamgp.process import features, observation, posterior
-from streamgp.process.row import compare_with_prior, inject_overdue, noise_of
+from streamgp.process.row import add_residual, compare_with_prior, inject_overdue, noise_of, put_back
 from streamgp.process.state import ABSORBED, LAYOUT
 from streamgp.process.state import NOTHING as NO_CHANGE
 from streamgp.process.time import clipped, pass_time, prior_variance
@@ -112,6 +112,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
             m.counters.change = ABSORBED
         else:
             m.counters.skipped_rows += 1
+            put_back(m, f, j)
     if m.plan.check_every > 0:
         compare_with_prior(m, f, n)
 
@@ -135,9 +136,7 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
         if not np.isfinite((y[o] - mean_scale * mean[o]) / s):
             return False
     if m.plan.theta > 0:
-        residual = matrix(f, m.at.residual)
-        residual[0, j] += 1.0 / (gamma2 + noise)
-        residual[1, j] += 1.0
+        add_residual(m, f, j, gamma2 + noise)
     for o in range(first, last):
         step = (y[o] - mean_scale * mean[o]) / s
         posterior.learn_mean(matrix(f, m.at.mu), o, mean_scale, h, step, n)

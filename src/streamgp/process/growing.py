@@ -17,7 +17,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import budget, features, observation, posterior
-from streamgp.process.row import compare_with_prior, inject_overdue
+from streamgp.process.row import add_residual, compare_with_prior, inject_overdue, kept, put_back
 from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
 from streamgp.process.time import clipped, pass_time, prior_variance
 
@@ -76,6 +76,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         raise_to(vector(f, m.at.noise_now), least_resolved(m, whole))
     if not can_learn(m, f, whole, 0.0 if drop_residual else gamma2):
         m.counters.skipped_rows += 1
+        for j in range(m.plan.covariances):
+            put_back(m, f, j)
         return
     if admit:
         triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi)[m.plan.temporal :], n, vector(f, m.at.a))
@@ -229,9 +231,7 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
         if not m.plan.least_squares and s < posterior.UNRESOLVED * kappa:
             m.counters.unresolved_rows += 1
         if m.plan.theta > 0:
-            residual = matrix(f, m.at.residual)
-            residual[0, j] += 1.0 / (noise + (0.0 if admit else gamma2))
-            residual[1, j] += 1.0
+            add_residual(m, f, j, noise + (0.0 if admit else gamma2))
     gain = 1.0 / s
     if admit and m.plan.least_squares:  # the limit of no noise: a new point takes all of the error
         s, gain = gamma2, 0.0
@@ -283,14 +283,13 @@ def admit_unseen(m: Record, f: Array, j: int, gamma2: float) -> None:
 def weigh_power(m: Record, f: Array, j: int, first: int, last: int, s: float) -> None:
     """The signal power is the mean of e^2 / s, discounted as the posterior is, or it would never forget."""
     y, mean, power = vector(f, m.at.y), vector(f, m.at.mean_now), matrix(f, m.at.power)
-    scale, mean_scale = vector(f, m.at.scale)[j], vector(f, m.at.mean_scale)[j]
+    keep, mean_scale = kept(vector(f, m.at.scale)[j]), vector(f, m.at.mean_scale)[j]
     total = 0.0
     for o in range(first, last):
         e = y[o] - mean_scale * mean[o]
         total += e * e / s
-    discount = min(scale, 1.0 / scale) if scale > 0.0 else 0.0
-    power[0, j] = discount * power[0, j] + total / (last - first)
-    power[1, j] = discount * power[1, j] + 1.0
+    power[0, j] = keep * power[0, j] + total / (last - first)
+    power[1, j] = keep * power[1, j] + 1.0
 
 
 @inlined

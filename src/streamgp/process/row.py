@@ -51,7 +51,8 @@ def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
         noise[j] = noise_of(own[j], conditions, t, j)
         scale[j], fresh[j], mean_scale[j] = m.plan.covariance_scale, m.plan.covariance_fresh, m.plan.mean_scale
         if m.plan.half_life > 0.0 and conditions.shape[0] > 0 and not (np.isnan(y[j]) and m.plan.temporal == 0):
-            clock, time = matrix(f, m.at.clock), conditions[t, TIME]
+            clock, before, time = matrix(f, m.at.clock), matrix(f, m.at.clock_before), conditions[t, TIME]
+            before[LEARNED, j], before[HALVINGS, j] = clock[LEARNED, j], clock[HALVINGS, j]
             halvings = 0.0 if np.isnan(clock[LEARNED, j]) else (time - clock[LEARNED, j]) / m.plan.half_life
             clock[LEARNED, j] = time
             if m.plan.injects:
@@ -60,6 +61,28 @@ def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
             else:
                 mean_scale[j], fresh[j] = decay(0.5 * LN2 * halvings)
                 scale[j] = mean_scale[j] * mean_scale[j]
+
+
+@compiled
+def put_back(m: Record, f: Array, j: int) -> None:
+    """The row cannot be learned for covariance j: what it would have forgotten, the next one has to."""
+    if m.plan.half_life > 0.0 and vector(f, m.at.scale)[j] != 1.0:  # 1: it is forgotten already
+        clock, before = matrix(f, m.at.clock), matrix(f, m.at.clock_before)
+        clock[LEARNED, j], clock[HALVINGS, j] = before[LEARNED, j], before[HALVINGS, j]
+
+
+@compiled
+def add_residual(m: Record, f: Array, j: int, noise: float) -> None:
+    """A row is learned for covariance j with its residual among the noise: sums fade as the posterior does."""
+    sums, keep = matrix(f, m.at.residual), kept(vector(f, m.at.scale)[j])
+    sums[0, j] = keep * sums[0, j] + 1.0 / noise
+    sums[1, j] = keep * sums[1, j] + 1.0
+
+
+@compiled
+def kept(scale: float) -> float:
+    """What is kept of sums over the learned rows where forgetting multiplies S by a number."""
+    return min(scale, 1.0 / scale) if scale > 0.0 else 0.0
 
 
 @apart(NOTHING, LAYOUT.one, VECTOR, WHOLE)
@@ -82,7 +105,7 @@ def inject_overdue(m: Record, f: Array, n: int) -> None:
 @compiled
 def inject(m: Record, f: Array, j: int, scale: float, n: int) -> None:
     """S <- scale S for covariance j, capped at the prior, with all that is carried along."""
-    S, power = block(f, m.at.covariance, j), matrix(f, m.at.power)
+    S = block(f, m.at.covariance, j)
     variances, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
     if m.plan.factored:
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
@@ -93,8 +116,7 @@ def inject(m: Record, f: Array, j: int, scale: float, n: int) -> None:
     if variances.shape[0] > 0:
         for i in range(n):
             variances[j, i] = min(scale * variances[j, i], inverse[i])
-    power[0, j] /= scale
-    power[1, j] /= scale
+    fade(m, f, j, 1.0 / scale)
 
 
 @compiled
@@ -126,7 +148,7 @@ def go_back(m: Record, f: Array, j: int, factor: float, n: int) -> None:
     These are the n weights. A kernel over time forgets by itself; its coordinates keep their share of what is common.
     """
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-    S, mu, power, q = block(f, m.at.covariance, j), matrix(f, m.at.mu), matrix(f, m.at.power), m.plan.temporal
+    S, mu, q = block(f, m.at.covariance, j), matrix(f, m.at.mu), m.plan.temporal
     variances, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
     posterior.mix_with_prior(S[q:, q:], 1.0 - factor, n)
     for i in range(q, q + n):
@@ -137,5 +159,13 @@ def go_back(m: Record, f: Array, j: int, factor: float, n: int) -> None:
     if variances.shape[0] > 0:
         for i in range(n):
             variances[j, i] = factor * variances[j, i] + (1.0 - factor) * inverse[i]
-    power[0, j] *= factor
-    power[1, j] *= factor
+    fade(m, f, j, factor)
+
+
+@compiled
+def fade(m: Record, f: Array, j: int, factor: float) -> None:
+    """Keep a part of the sums over the rows learned for covariance j."""
+    power, residual = matrix(f, m.at.power), matrix(f, m.at.residual)
+    for i in range(2):
+        power[i, j] *= factor
+        residual[i, j] *= factor

@@ -135,6 +135,7 @@ WORK = {
     "scale": "covariances",  # what is forgotten at the row: S <- scale S + fresh I, mu <- mean_scale mu
     "fresh": "covariances",
     "mean_scale": "covariances",
+    "clock_before": "clock covariances",  # of the first two rows: before the row was met
     "k": "weights",  # k(B, x)
     "phi": "coordinates",
     "h": "covariances coordinates",  # S phi
