@@ -436,3 +436,21 @@ def test_a_row_after_which_building_fails_changes_nothing(monkeypatch, late):
         learn(19)
     assert len(built) == 2
     assert model.to_bytes() == before
+
+
+def test_with_a_half_life_targets_come_in_any_order_and_the_posterior_never_goes_back():
+    """A target of an earlier row is learned as of the last one learned."""
+    rng = np.random.default_rng(0)
+    X, y, order = rng.normal(size=(20, D)), rng.normal(size=20), shuffled(20)
+    model, expected = sg.Delayed(sg.KRLST(capacity=8, half_life=5.0)), sg.KRLST(capacity=8, half_life=5.0)
+    tickets, latest = [model.issue(x, time=t).ticket for t, x in enumerate(X)], -np.inf
+    for k, t in enumerate(order):
+        latest = max(latest, t)
+        model.resolve(tickets[t], y[t])
+        expected.learn_one(X[t], y[t], time=latest)
+        if k == 10:
+            model = sg.from_bytes(model.to_bytes())
+    assert model.health.late_rows == np.count_nonzero(order < np.maximum.accumulate(order))
+    said, wanted = (one.predict_many(X) for one in (model, expected))
+    np.testing.assert_array_equal(said.mean, wanted.mean)
+    np.testing.assert_array_equal(said.variance, wanted.variance)

@@ -191,10 +191,16 @@ class Delayed(Late):
         return replace(self._shaped(prediction, many=False), ticket=ticket)
 
     def _learned(self) -> float:
-        """The time of the last row learned, as far as it is known; NaN: it is not."""
+        """The time of the last row learned, where the model learns as of times; NaN: there was none."""
         if (moment := self._within._moment()) is not None:
             return moment.learned
-        return np.nan if self._log is None else self._log.last.time
+        return float(self._numbers.state.learned[0]) if self._log is None else self._log.last.time
+
+    def _note_learned(self, Y: FloatArray | None, conditions: FloatArray | None) -> None:
+        """Rows were learned as of their times, by which the model within forgets."""
+        if self._needs_time and Y is not None and conditions is not None:
+            times = conditions[~np.isnan(Y).all(axis=1), TIME]
+            self._numbers.state.learned[:] = np.fmax.reduce(times, initial=self._numbers.state.learned[0])
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
         given, learned, row = not np.isnan(Y).all(), self._learned(), self._waiting[ticket]
@@ -210,6 +216,7 @@ class Delayed(Late):
             conditions = timed(conditions, learned)
         at_once = super()._take_out(ticket, Y, conditions)
         self._numbers.counters["late"] += given and late
+        self._note_learned(Y, conditions)
         if log is not None:
             x, _, memory = parts_of(self._within, row)
             made = unissued(self._within, x, memory) if at_once else row
@@ -279,6 +286,7 @@ class Delayed(Late):
             prediction = self._advance_logging(self._log, X, known, report, conditions)
         self._numbers.counters["rows"] += len(X)
         self._numbers.state.last_x[:] = X[-1]
+        self._note_learned(Y, conditions)
         self._close(Y)
         return prediction
 
@@ -327,6 +335,7 @@ class Delayed(Late):
         if log is not None:
             order = self._order(log, self.rows_seen, conditions, given)
             self._note(log, row, Y, conditions, False, order)
+        self._note_learned(Y, conditions)
         self._numbers.counters["rows"] += len(X)
         self._numbers.counters["fresh"] = 0
 

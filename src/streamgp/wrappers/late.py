@@ -18,7 +18,7 @@ from streamgp.wrappers.wrapper import Wrapper
 # has changed since it was issued; rows learned later than their own time.
 COUNTERS = np.dtype([(name, np.int64) for name in ("rows", "expired", "newest", "fresh", "late")])
 
-LAYOUT = Layout(np.dtype([]), COUNTERS, {"last_x": "inputs", "last_y": "outputs"}, {})
+LAYOUT = Layout(np.dtype([]), COUNTERS, {"last_x": "inputs", "last_y": "outputs", "learned": "times"}, {})
 
 
 class Late(Wrapper):
@@ -46,8 +46,8 @@ class Late(Wrapper):
         super()._start(d, p)
         self._like = self._within._empty()
         self._parts = packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1]
-        self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p}, {})
-        self._numbers.counters["newest"] = -1
+        self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p, "times": 1}, {})
+        self._numbers.counters["newest"], self._numbers.state.learned[:] = -1, np.nan
         widths = self._widths(d, p)
         self._waiting = Waiting(self._places, sum(widths))
         if before is not None:  # rows wait, but no target has come: what one output says stands for all
@@ -75,6 +75,7 @@ class Late(Wrapper):
             raise SnapshotError(f"the snapshot says that row {newest}, its last one, waits, but has no such row")
         require("waiting rows", self._waiting.rows[:, : self._d])
         require("last_x", self._numbers.state.last_x)
+        require("learned", self._numbers.state.learned[~np.isnan(self._numbers.state.learned)])
         super()._check_restored()
 
     # Rows that wait.
