@@ -12,6 +12,7 @@ from streamgp.auto.candidates import least_squares
 from streamgp.auto.logarithm import Logarithm
 from streamgp.auto.past import HARMONICS, Past
 from streamgp.auto.timed import Timed
+from tests.streams import TIMES
 
 HOUR = 3600.0
 
@@ -62,6 +63,40 @@ def test_a_time_that_is_known_later_corrects_the_last_one():
         clock.advanced(corrected, np.array([np.nan]))
         clock.correct(corrected, time)
     np.testing.assert_array_equal(given, corrected)
+
+
+@pytest.mark.parametrize("wrong", [2.0**32, 1e300])
+@pytest.mark.parametrize("later", [False, True])
+def test_one_wrong_time_is_not_believed_and_a_long_pause_is_from_its_second_row_on(wrong, later):
+    times = HOUR * np.arange(60.0)
+    expected = times.copy()
+    times[40] = wrong
+    if later:
+        times[40:] = wrong + HOUR * np.arange(20)
+        expected[41:] = times[41:]
+    given, corrected = clock.begin(), clock.begin()
+    ticks = clock.advanced(given, times)
+    np.testing.assert_array_equal(ticks[:, 0], expected)
+    assert ticks[-1, 1] == HOUR
+    for time in times:
+        clock.advanced(corrected, np.array([np.nan]))
+        clock.correct(corrected, time)
+    np.testing.assert_array_equal(given, corrected)
+
+
+def test_a_row_is_predicted_at_any_time_at_which_it_is_learned():
+    rng = np.random.default_rng(1)
+    y, times = rng.normal(size=60), TIMES["back by some rows"](rng, 60)
+    model = small()
+    for t in range(60):
+        assert np.isfinite(model.predict_one((), time=times[t]).mean)
+        model.learn_one((), y[t], time=times[t])
+    said, latest = (model.predict_one((), time=at).mean for at in (times[0], times.max()))
+    assert said == latest  # a time before the last counts as the last
+    with_kernel = sg.Auto(warmup=30, tune=False, candidates={"capacity": 8, "time": sg.Trend("1d")})
+    with_kernel.learn_many(np.empty((60, 0)), y, time=np.sort(times))
+    with pytest.raises(ValueError, match="time goes backwards"):
+        with_kernel.predict_one((), time=times[0])
 
 
 class Seen(sg.InputValue):

@@ -178,6 +178,10 @@ class Auto(Quick):
     def _moment(self) -> Moment | None:
         return super()._moment() if self._by_kernel else None
 
+    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
+        if self._by_kernel:  # otherwise the clock says what the time is
+            super()._refuse_past(time, many=many, follow=follow)
+
     def _note_time(self, time: float) -> None:
         missing = clock.correct(self._clock, time)
         if missing and self._ahead and not self._by_kernel:

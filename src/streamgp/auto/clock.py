@@ -6,25 +6,27 @@ import math
 
 import numpy as np
 
+from streamgp.contract import spacing as usual
 from streamgp.contract.conditions import TIME
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 
-GAPS = 20  # the first ones, of which the median is the spacing of rows
 # A gap is whole if it is nearly so many spacings; the clock is regular while nearly all gaps are, the last ones most.
 NEARLY, REGULAR, FADING = 0.25, 0.9, 0.99
 MOST = 1e9  # spacings; a gap of more is not whole
+LEAP = 1000.0  # spacings; a time further ahead may be a wrong one, and the next row has to confirm it
 TICK = 3  # numbers that say when a row came: its time, the time between rows, and how many are missing before it
-# The time of the last row and of the one before it, NaN where there was none; the share of the gaps that are whole; how
-# many of the first gaps are known; these gaps.
-LAST, BEFORE, WHOLE, KNOWN = range(4)
-NUMBERS = KNOWN + 1 + GAPS
+# The time of the last row and of the one before it, NaN where there was none; a time that is to be confirmed, or NaN;
+# the share of the gaps that are whole; the first gaps as contract/spacing.py keeps them. The spacing of later ones does
+# not count: seasons would lose their phase.
+LAST, BEFORE, LEAPT, WHOLE, KNOWN = range(5)
+NUMBERS = KNOWN + usual.NUMBERS
 
 
 def begin() -> FloatArray:
     """The state before the first row."""
     state = np.zeros(NUMBERS)
-    state[[LAST, BEFORE]] = np.nan
+    state[[LAST, BEFORE, LEAPT]] = np.nan
     return state
 
 
@@ -32,13 +34,12 @@ def check(state: FloatArray) -> None:
     """Refuse a state that no rows lead to."""
     require("clock", state[~np.isnan(state)])
     require("gaps of the clock", state[WHOLE:], at_least=0)
-    require("gaps of the clock", state[KNOWN : KNOWN + 1], at_most=GAPS)
+    require("gaps of the clock", state[KNOWN : KNOWN + 1], at_most=usual.GAPS)
 
 
-def spacing(state: FloatArray | list[float]) -> float:
-    """The time between two rows: the median of the first gaps, 1 while there is none."""
-    known = int(state[KNOWN])
-    return float(sorted(state[KNOWN + 1 : KNOWN + 1 + known])[known // 2]) if known else 1.0
+def spacing(state: FloatArray) -> float:
+    """The time between two rows: how far apart the first ones usually were, 1 while there is no gap."""
+    return float(usual.usual(state[KNOWN:])) or 1.0
 
 
 def times_of(conditions: FloatArray | None, n: int) -> FloatArray:
@@ -57,8 +58,9 @@ def next_of(state: FloatArray, times: FloatArray) -> FloatArray:
 def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
     """Rows that follow each other: the time of each, the spacing then, and how many rows are missing before it.
 
-    A time before the last one counts as the last one. A row without a time comes one spacing after the last. Rows are
-    missing where the clock is regular and a gap is a whole number of spacings. Shape (n, TICK).
+    A time before the last one counts as the last one. A row without a time comes one spacing after the last, and so
+    does one whose time leaps ahead, unless it confirms the leap of the row before it. Rows are missing where the clock
+    is regular and a gap is a whole number of spacings. Shape (n, TICK).
     """
     n = len(times)
     if n == 1 and math.isnan(times.item()):  # the usual case
@@ -75,44 +77,48 @@ def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
         result[:, 1] = every
         state[BEFORE], state[LAST] = (last if n == 1 else result[-2, 0]), result[-1, 0]
         return result
-    numbers, rows = state.tolist(), []
+    rows = []
     for time in times.tolist():
-        last, missing = numbers[LAST], 0
+        last, missing = state.item(LAST), 0
         if time != time:
             time = 0.0 if last != last else last + every
         elif last == last:
-            counted = numbers[KNOWN]
-            missing = _note_gap(numbers, time - last, every)
-            every = every if numbers[KNOWN] == counted else spacing(numbers)
-        numbers[BEFORE], numbers[LAST] = last, time if last != last else max(time, last)
-        rows.append((numbers[LAST], every, missing))
-    state[:], result[:] = numbers, rows
+            time, missing = _next_time(state, time, last, every)
+            every = every if state[KNOWN] == usual.GAPS else spacing(state)
+        state[BEFORE], state[LAST] = last, time
+        rows.append((time, every, missing))
+    result[:] = rows
     return result
 
 
 def correct(state: FloatArray, time: float) -> int:
     """The last row came at this time; how many are missing before it."""
-    numbers, missing = state.tolist(), 0
-    before = numbers[BEFORE]
+    before, missing = state.item(BEFORE), 0
     if before == before:
-        missing = _note_gap(numbers, time - before, spacing(numbers))
-    numbers[LAST] = time if before != before else max(time, before)
-    state[:] = numbers
+        time, missing = _next_time(state, time, before, spacing(state))
+    state[LAST] = time
     return missing
 
 
-def _note_gap(state: list[float], gap: float, every: float) -> int:
+def _next_time(state: FloatArray, time: float, last: float, every: float) -> tuple[float, int]:
+    """The time of a row after the last one, as it counts, and how many rows are missing in between."""
+    if state[KNOWN] and time - last > LEAP * every and not time >= state[LEAPT]:
+        state[LEAPT] = time
+        return last + every, 0
+    state[LEAPT] = np.nan
+    return max(time, last), _note_gap(state, time - last, every)
+
+
+def _note_gap(state: FloatArray, gap: float, every: float) -> int:
     """Take note of the time since the row before; how many rows are missing in between."""
-    known = int(state[KNOWN])
-    if known == GAPS:
+    if state[KNOWN] == usual.GAPS:
         steps, regular = _steps(gap, every), state[WHOLE] >= REGULAR
         state[WHOLE] = FADING * state[WHOLE] + (1.0 - FADING if steps else 0.0)
         return steps - 1 if steps and regular else 0
-    if gap > 0:
-        state[KNOWN + 1 + known], state[KNOWN] = gap, known + 1.0
-        if known + 1 == GAPS:
-            every = spacing(state)
-            state[WHOLE] = sum(_steps(one, every) > 0 for one in state[KNOWN + 1 :]) / GAPS
+    usual.note(state[KNOWN:], gap)
+    if state[KNOWN] == usual.GAPS:
+        every = spacing(state)
+        state[WHOLE] = sum(_steps(one, every) > 0 for one in state[KNOWN + usual.RING :].tolist()) / usual.GAPS
     return 0
 
 

@@ -91,6 +91,9 @@ class Timed(Quick, Mapped):
         if moment is None or not X[0, self._column] < moment.learned:
             self._within._resolve(self._inputs(X), Y, issued, self._at(X, conditions))
 
+    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
+        """Nothing to refuse: a column says what the time is."""
+
     def _moment(self) -> None:
         """Nothing stands outside: a column says what the time is."""
 

@@ -109,8 +109,7 @@ class Passing(Provided):
         """The conditions of n rows that are predicted at times."""
         conditions = np.full((n, NOISE + 1), np.nan)
         conditions[:, TIME] = inputs.times(time, n, many=many)
-        for one in self._family():
-            one._refuse_past(conditions[:, TIME], many=many, follow=False)
+        self._refuse_past(conditions[:, TIME], many=many, follow=False)
         return conditions
 
     def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:

@@ -268,7 +268,9 @@ class Provided(Saved):
         return f"{type(self).__name__} cannot weigh a row by its noise; {NOISE_MODELS}"
 
     def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
-        """Refuse times at which this model alone cannot predict."""
+        """Refuse times at which this model cannot predict; one that gives times of its own to those within can."""
+        for child in self._children().values():
+            child._refuse_past(time, many=many, follow=follow)
 
     def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
         """Refuse the times of rows, of which some are learned, by which this model alone could not forget."""
