@@ -131,6 +131,23 @@ def test_the_value_of_a_season_before_is_found_by_its_time(cuts):
     np.testing.assert_allclose(seen[30:, 5:], np.hstack([np.sin(angle), np.cos(angle)])[30:], atol=1e-6)
 
 
+@pytest.mark.parametrize("when", ["irregular", "nanoseconds"])
+def test_a_row_finds_the_value_of_a_season_before_among_what_one_by_one_would_be_kept(when):
+    rng = np.random.default_rng(0)
+    times, y, seen = TIMES[when](rng, 200), rng.normal(size=200), []
+    if when == "irregular":  # closer than at first: a season ago is further back than what is kept
+        times = np.where(np.arange(200) < 60, np.arange(200.0), 60 + 0.3 * times)
+    y[rng.random(200) < 0.1] = np.nan
+    rows = clock.advanced(clock.begin(), times)
+    for cuts in ((200,), range(1, 201)):
+        Seen.rows, model = [], Past(Seen(0), lags=2, seasons=[24])
+        for start, stop in zip((0, *cuts), cuts, strict=False):
+            model.track(rows[start:stop], y[start:stop])
+        seen.append(np.vstack(Seen.rows))
+    np.testing.assert_array_equal(*seen)
+    assert seen[0][0, 3] == 0.0  # before the first target there is none
+
+
 # Models within.
 
 

@@ -119,7 +119,7 @@ class Past(Lagged):
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         n, own = len(X), X.shape[1] - TICK
-        times, values = self._times, self._values
+        times, values, before = self._times, self._values, np.zeros(n, dtype=np.int64)
         if Y is None or n == 1:  # each would come next
             if np.count_nonzero(X[:, -1]):
                 lags = np.concatenate([_newest_first(self._bridged_past(x)) for x in X])
@@ -130,8 +130,8 @@ class Past(Lagged):
             lags = lag_columns(bridged(np.concatenate([self._past, Y])), self._lags, n)
             known = ~np.isnan(Y[:, 0])
             times = np.concatenate([times, X[known, own]])
-            values = np.concatenate([values, Y[known, 0]])
-        return np.concatenate([X[:, :own], lags, self._timed(X[:, own:], lags[:, 0], times, values)], axis=1)
+            values, before = np.concatenate([values, Y[known, 0]]), np.cumsum(known) - known
+        return np.concatenate([X[:, :own], lags, self._timed(X[:, own:], lags[:, 0], times, values, before)], axis=1)
 
     def _bridged_past(self, x: FloatArray) -> FloatArray:
         """Past targets as a row sees them, with what stands for the targets of rows that are missing before it."""
@@ -155,20 +155,35 @@ class Past(Lagged):
         needed = self._within._needs_time or self._within._moment() is not None
         return timed(None, time) if needed else None
 
-    def _timed(self, ticks: FloatArray, newest: FloatArray, times: FloatArray, values: FloatArray) -> FloatArray:
-        """The columns that follow the lags, of rows whose newest targets are given, from targets and their times."""
+    def _timed(
+        self,
+        ticks: FloatArray,
+        newest: FloatArray,
+        times: FloatArray,
+        values: FloatArray,
+        before: NDArray[np.int64] | int = 0,
+    ) -> FloatArray:
+        """The columns that follow the lags, of rows whose newest targets are given.
+
+        Args:
+            ticks: (n, TICK) the times of the rows.
+            newest: (n,) their newest lags.
+            times: of targets, in order; as many as there is room for, and those that became known since.
+            values: these targets.
+            before: how many of those became known before each row, which sees the last ones that there is room for.
+        """
         at, every = ticks[:, 0] + self._ahead * ticks[:, 1], ticks[:, 1]
         if not self._seasons:
             return at[:, None]
-        before, waves = [], []
+        past, waves, seen = [], [], (before, before + self._room - 1)
         for season, back in zip(self._seasons, self._backs, strict=True):
             found = newest
             for more in reversed(range(PERIODS)):
-                found = _value_at(at - (back + more * season) * every, 0.5 * every, times, values, found)
-            before.append(found)
+                found = _value_at(at - (back + more * season) * every, 0.5 * every, times, values, found, seen)
+            past.append(found)
             turns = (at / (season * every) % 1.0)[:, None] * self._orders
             waves += [np.sin(2.0 * np.pi * turns), np.cos(2.0 * np.pi * turns)]
-        return np.concatenate([np.column_stack([at, *before]), *waves], axis=1)
+        return np.concatenate([np.column_stack([at, *past]), *waves], axis=1)
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
@@ -320,7 +335,8 @@ class Past(Lagged):
         arrived = np.where(np.isnan(learned[:, own]), expected, learned[:, own])
         times = np.concatenate([self._times, arrived[known]])
         values = np.concatenate([self._values, Y[known, 0]])
-        within = np.concatenate([X[:, :own], lags, self._timed(X[:, own:], lags[:, 0], times, values)], axis=1)
+        timed = self._timed(X[:, own:], lags[:, 0], times, values, np.cumsum(known))
+        within = np.concatenate([X[:, :own], lags, timed], axis=1)
         issued[before:, :width] = within[:, own:]
         seen = np.concatenate([learned[:, :own], issued[:n, :width]], axis=1)
         seen[:, self._layout(X.shape[1]).clock] = arrived
@@ -377,10 +393,11 @@ def _newest_first(past: FloatArray) -> FloatArray:
 
 
 def _value_at(
-    at: FloatArray, near: FloatArray, times: FloatArray, values: FloatArray, otherwise: FloatArray
+    at: FloatArray, near: FloatArray, times: FloatArray, values: FloatArray, otherwise: FloatArray, seen: Any
 ) -> FloatArray:
-    """The values whose times are nearest to some, if they are near enough; otherwise others."""
-    after = np.minimum(np.searchsorted(times, at), len(times) - 1)
-    before = np.maximum(after - 1, 0)
+    """Of the values that are seen, first to last, those with times nearest to some, if near enough; else others."""
+    first, last = seen
+    after = np.clip(np.searchsorted(times, at), first, last)
+    before = np.maximum(after - 1, first)
     nearest = np.where(at - times[before] <= times[after] - at, before, after)
     return np.where(np.abs(times[nearest] - at) <= near, values[nearest], otherwise)
