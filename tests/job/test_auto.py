@@ -261,8 +261,8 @@ def plant(n=400):
     return X, 3.0 * X[:, 0] - X[:, 1] + 0.05 * rng.normal(size=n)
 
 
-def small(**settings):
-    return sg.Auto(warmup=100, tune=False, drift=False, candidates={"capacity": 10, "features": 10}, **settings)
+def small(warmup=100, **settings):
+    return sg.Auto(warmup=warmup, tune=False, drift=False, candidates={"capacity": 10, "features": 10}, **settings)
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
@@ -329,6 +329,69 @@ def test_screening_can_be_switched_off():
     model = small(screen=False)
     model.learn_many(X, y)
     assert model.health.fill_values == 0
+    with pytest.raises(ValueError, match=r"y has a number beyond 1e\+150, whose square would overflow"):
+        model.learn_one(X[0], 1e308)
+
+
+@pytest.mark.parametrize("row", [0, *(pytest.param(row, marks=pytest.mark.more) for row in (3, 7))])
+def test_a_fill_value_among_the_first_targets_is_a_missing_one_as_soon_as_it_is_known(row):
+    """-9999 is known for one at 64 targets, what lies absurdly far at 8, and what is beyond 1e150 at once."""
+    X, y = plant(80)
+    y[row] = np.nan
+    expected = small(warmup=30)
+    without = expected.track(X, y)
+    for value, known in ((3.4e38, 8), (1e30, 8), (-9999.0, 64), (1e308, 0)):
+        y[row] = value
+        model = small(warmup=30)
+        said = model.track(X, y)
+        np.testing.assert_array_equal(said.mean[known:], without.mean[known:])
+        np.testing.assert_array_equal(said.lower[known:], without.lower[known:])
+        assert model.health.fill_values == expected.health.fill_values + 1
+        if value == 1e30:
+            single = small(warmup=30)
+            for x, target in zip(X, y, strict=True):
+                single.learn_one(x, target)
+            assert single.to_bytes() == model.to_bytes()
+
+
+def test_a_fill_value_of_one_output_is_struck_out_of_that_one():
+    X, y = plant(20)
+    Y = np.column_stack([y, 5.0 - y])
+    Y[2, 1] = np.nan
+    without = small(warmup=30).track(X, Y).mean
+    Y[2, 1] = 1e30
+    model = small(warmup=30)
+    np.testing.assert_array_equal(model.track(X, Y).mean[8:], without[8:])
+    assert model.health.fill_values == 1
+
+
+def test_after_a_fill_value_among_the_first_targets_leaps_are_doubted_as_without():
+    y = np.sin(0.05 * np.arange(200))
+    y[150], doubted = 8.0, []
+    for first in (np.nan, -9999.0):
+        y[3] = first
+        model = small(warmup=500)
+        model.learn_many(np.empty((200, 0)), y)
+        doubted.append(model.health.fill_values)
+    assert doubted == [1, 2]
+
+
+def test_a_new_sequence_knows_no_last_rows_and_may_begin_anywhere():
+    X, y = plant(120)
+    models = [small(seasons=[12], warmup=40) for _ in range(2)]
+    for model in models:
+        model.learn_many(X, y)
+        model.reset_memory()
+    past = models[0]._outputs[0]
+    assert np.isneginf(past._times).all()
+    assert not past._values.any()
+    assert not past._x.any()
+    refused = models[0].health.fill_values
+    models[0].learn_many(X[:5], 3.0 * np.ptp(y) + y[:5])
+    assert models[0].health.fill_values <= refused + 2
+    first = models[1].predict_one(X[0]).mean
+    assert np.isfinite(first)
+    assert models[1].copy().predict_one(X[0]).mean == first
 
 
 def test_a_long_memory_is_found():

@@ -12,8 +12,9 @@ from streamgp.auto import clock, doubts, leaps, needed
 from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
-from streamgp.auto.past import Layout, Past
+from streamgp.auto.past import FIRST, Layout, Past
 from streamgp.auto.staged import Chosen
+from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, Moment
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -111,12 +112,13 @@ class Auto(Quick):
             if name.partition("__")[0] not in known:
                 raise ValueError(f"no candidate of Auto has a setting {name!r}.{nearest(name, known)}")
         self._needs_time = given.get("half_life") is not None
+        self._largest = np.inf if switch("screen", screen) else LARGEST
         self._common: dict[str, Any] = {
             "level": float(level),
             "warmup": warmup,
             "tune": switch("tune", tune),
             "drift": switch("drift", drift),
-            "screen": switch("screen", screen),
+            "screen": screen,
             "budget": None if budget is None else seconds(budget),
             "background": switch("background", background),
             "candidates": given,
@@ -131,7 +133,8 @@ class Auto(Quick):
         past = max(lags, LONGER_LAGS) if lags else 1
         layout = Layout(d, past, tuple(self._seasons))
         experts = Experts(layout, lags=lags, ahead=self._ahead, **self._common)
-        return Past(experts, lags=past, ahead=self._ahead, seasons=self._seasons)
+        looks = self._common["screen"] and not self._ahead
+        return Past(experts, lags=past, ahead=self._ahead, seasons=self._seasons, screen=looks)
 
     def lags_for(self, d: int) -> int:
         """Return how many past targets experts may use beside this many columns."""
@@ -175,12 +178,12 @@ class Auto(Quick):
         leaps.check(self._leaps)
         super()._check_restored()
 
-    def _moment(self) -> Moment | None:
-        return super()._moment() if self._by_kernel else None
-
     def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
         if self._by_kernel:  # otherwise the clock says what the time is
             super()._refuse_past(time, many=many, follow=follow)
+
+    def _moment(self) -> Moment | None:
+        return super()._moment() if self._by_kernel else None
 
     def _note_time(self, time: float) -> None:
         missing = clock.correct(self._clock, time)
@@ -201,7 +204,7 @@ class Auto(Quick):
     ) -> Prediction | None:
         ticks = clock.advanced(self._clock, clock.times_of(conditions, len(X)))
         believed, conditions = self._believed(X), self._within_conditions(conditions)
-        X, broken = np.hstack([believed, ticks]), _rows_changed(X, believed)
+        X, broken = np.hstack([believed, ticks]), (believed != X).any(axis=1)
         predictions = [
             output.advance_beside(broken, X, _column(Y, j), report, _of_output(conditions, j))
             for j, output in enumerate(self._outputs)
@@ -225,7 +228,14 @@ class Auto(Quick):
     def _screened(self, Y: FloatArray) -> FloatArray:
         if not self._common["screen"]:
             return Y
-        screened = outliers.screened(self._screen, Y, False)
+        young = self._screen[:, outliers.ACCEPTED] < FIRST
+        if len(Y) > 1 and young.any():  # one by one, so that what is found does not depend on the rows of a call
+            return np.concatenate([self._screened(Y[t : t + 1]) for t in range(len(Y))])
+        observed = np.where(np.abs(Y) > LARGEST, np.nan, Y)
+        self._screen[:, outliers.REFUSED] += (np.isnan(observed) & ~np.isnan(Y)).sum(axis=0)
+        screened = outliers.screened(self._screen, observed, False)
+        if young.any():
+            leaps.begin_again(self._leaps, self._screen, young)
         return leaps.doubted(self._leaps, screened, doubts.doubted(self._doubts, self._wild, screened))
 
     def _believed(self, X: FloatArray) -> FloatArray:
@@ -303,7 +313,8 @@ class Auto(Quick):
     def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
         d, h, X = self._d or 0, len(rows) - len(Y), rows[len(rows) - len(Y) :, : self._d]
         ticks = clock.advanced(self._clock.copy(), times)
-        broken = _rows_changed(X, self._judged(X, self._readings.copy(), self._wild_readings.copy()))
+        believed = self._judged(X, self._readings.copy(), self._wild_readings.copy())
+        broken = np.flatnonzero((believed != X).any(axis=1))
         n = int(min([*broken[:1], *(output.turns(ticks) for output in self._outputs)]))
         if not n:
             return None
@@ -368,6 +379,12 @@ class Auto(Quick):
             *self._outputs[0]._memory_arrays(),
         ]  # the same for all outputs
 
+    def reset_memory(self) -> None:
+        super().reset_memory()
+        if self._d is not None:  # a new sequence may begin anywhere; its time goes on
+            self._wild[:] = self._wild_readings[:] = np.nan
+            leaps.begin_sequence(self._leaps)
+
     def _remember(self, X: FloatArray) -> None:
         super()._remember(np.hstack([self._believed(X), clock.advanced(self._clock, ONE_LATER)]))
 
@@ -393,7 +410,9 @@ class Auto(Quick):
         return super().health._replace(
             fill_values=0
             if self._d is None
-            else sum(map(outliers.refused, self._screens.values())) + leaps.refused(self._leaps)
+            else sum(map(outliers.refused, self._screens.values()))
+            + leaps.refused(self._leaps)
+            + sum(int(output._struck[0]) for output in self._outputs)
         )
 
     @property
@@ -461,11 +480,6 @@ def default_lags(d: int, seasons: Sequence[int], ahead: int) -> int:
     """How many past targets experts may use beside this many columns, unless it is said; see Auto."""
     few = DEFAULT_LAGS if not d or ahead else FEW_LAGS
     return next((rows for rows in seasons if rows <= DAY_OF_LAGS), few)
-
-
-def _rows_changed(X: FloatArray, believed: FloatArray) -> NDArray[np.intp]:
-    """Rows in which an input was taken for a broken reading."""
-    return np.flatnonzero((believed != X).any(axis=1)) if believed is not X else np.empty(0, dtype=np.intp)
 
 
 def _column(Y: FloatArray | None, j: int) -> FloatArray | None:

@@ -9,11 +9,13 @@ it (doubts.py), and so are all of them where they are common.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.auto.doubts import confirms
+from streamgp.contract.lanes import ALONE
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
-from streamgp.wrappers.outliers import COMMON, FADING, FEW_DOUBTED, FEWEST, SOME, THIRD
+from streamgp.wrappers.outliers import COMMON, FADING, FEW_DOUBTED, FEWEST, SOME, THIRD, strike_out
 
 STEPS = 3.0  # of the largest so far, beyond which a step is a leap; chosen on CHOSEN_ON of benchmarks/auto_ahead.py
 # The state of one output: the last target that was believed, the lowest and the highest of them, the last target if it
@@ -28,6 +30,19 @@ def begin(p: int) -> FloatArray:
     state = np.zeros((p, NUMBERS))
     state[:, [LAST, LOWEST, HIGHEST, WILD]] = np.nan
     return state
+
+
+def begin_again(states: FloatArray, known: FloatArray, some: NDArray[np.bool_]) -> None:
+    """Let some outputs begin anew where they believed a fill value, as the targets known by now tell (outliers.py)."""
+    extremes = np.ascontiguousarray(states[:, [LOWEST, HIGHEST]].T)
+    strike_out(*ALONE, known[None], extremes, False)
+    fooled = some & np.isnan(extremes).any(axis=0)
+    states[fooled, :REFUSED] = begin(1)[0, :REFUSED]
+
+
+def begin_sequence(states: FloatArray) -> None:
+    """The next targets follow no others; how large steps may be is known."""
+    states[:, [LAST, WILD]] = np.nan
 
 
 def check(state: FloatArray) -> None:

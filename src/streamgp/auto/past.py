@@ -11,18 +11,23 @@ from numpy.typing import NDArray
 
 from streamgp.auto.clock import TICK
 from streamgp.contract import freerun
-from streamgp.contract.conditions import part
+from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, whole
+from streamgp.wrappers import outliers
 from streamgp.wrappers.issuing import timed
 from streamgp.wrappers.lagged import Lagged, bridged, lag_columns
 from streamgp.wrappers.wrapper import joined
 
 HARMONICS = 3  # of each season
 PERIODS = 2  # a value of a season ago is sought this many seasons back
+# Fill values among the first targets cannot be told when they come. They are looked for whenever the rows have doubled:
+# in the end a target may lie 33 widths beyond the range of the others, and never less than 20 (wrappers/outliers.py).
+LOOKS = tuple(outliers.FEWEST << k for k in range(6))
+FIRST = LOOKS[-1]
 
 
 class Layout(NamedTuple):
@@ -74,13 +79,20 @@ class Past(Lagged):
         lags: past targets.
         ahead: rows between a row and its target.
         seasons: rows of each season.
+        screen: whether the first rows are learned anew where fill values are found among their targets.
     """
 
     _times: FloatArray  # of the last targets, in order; -inf where there is none yet
     _values: FloatArray  # these targets
+    # Of the first rows: inputs, whether one of them is broken, target, and time if it is needed; NaN: late ones.
+    _first: FloatArray
+    _struck: np.ndarray  # (1,) fill values that were found among their targets
 
-    def __init__(self, model: StreamModel, *, lags: int, ahead: int = 0, seasons: Sequence[int] = ()) -> None:
+    def __init__(
+        self, model: StreamModel, *, lags: int, ahead: int = 0, seasons: Sequence[int] = (), screen: bool = False
+    ) -> None:
         super().__init__(model, lags=lags)
+        self._looks = LOOKS if screen else ()
         self._ahead = whole("ahead", ahead, at_least=0)
         self._seasons = tuple(whole("seasons", season) for season in seasons)
         # Whole seasons, so that the target is known by then.
@@ -97,7 +109,8 @@ class Past(Lagged):
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
-            self._x, self._rows = np.zeros(d), np.zeros(1, dtype=np.int64)
+            self._x, self._rows, self._struck = np.zeros(d), *np.zeros((2, 1), dtype=np.int64)
+            self._first = np.zeros((FIRST if self._looks else 0, d + 3))
         self._models = self._fresh()
         self._within._prepare(Shape(self._layout(d).width, p, scalar=False, certain=True))
         self._past = np.full((self._lags, p), np.nan)
@@ -108,11 +121,14 @@ class Past(Lagged):
         return Layout(d - TICK, self._lags, self._seasons)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {"times": self._times, "values": self._values}
+        first = {"first": self._first, "struck": self._struck}
+        return super()._arrays() | {"times": self._times, "values": self._values} | first
 
     def _check_restored(self) -> None:
         require("times of past targets", self._times[self._times > -np.inf])
         require("past targets", self._values)
+        require("first rows", self._first[~np.isnan(self._first)])
+        require("fill values", self._struck, at_least=0)
         super()._check_restored()
 
     # Rows.
@@ -214,9 +230,74 @@ class Past(Lagged):
         x[-1] = rows
         self._past[:] = self._bridged_past(x)
 
+    def advance_beside(
+        self,
+        broken: NDArray[np.bool_],
+        X: FloatArray,
+        Y: FloatArray | None,
+        report: bool,
+        conditions: FloatArray | None,
+    ) -> Prediction | None:
+        """Predict and learn rows, of which those with broken inputs are not learned."""
+        seen, parts = self.rows_seen, []
+        looks = [look - seen for look in self._looks if seen < look <= seen + len(X)]
+        for start, stop in pairwise(sorted({0, *looks, len(X)})):
+            rows, targets, given = X[start:stop], None if Y is None else Y[start:stop], part(conditions, start, stop)
+            parts.append(self._beside(np.flatnonzero(broken[start:stop]), rows, targets, report, given))
+            self._keep_first(rows, broken[start:stop], targets, given)
+        return joined(parts) if report else None
+
+    # The first rows are learned anew where fill values are found among their targets.
+
+    def _keep_first(
+        self, X: FloatArray, broken: NDArray[np.bool_], Y: FloatArray | None, conditions: FloatArray | None
+    ) -> None:
+        """Keep rows that were learned while they are among the first; look for fill values where it is time."""
+        seen, (n, d) = self.rows_seen, X.shape
+        if seen - n >= len(self._first):
+            return
+        kept = self._first[seen - n : seen]
+        kept[:], kept[:, :d], kept[:, d] = np.nan, X, broken
+        if Y is not None:
+            kept[:, d + 1] = Y[:, 0]
+        if conditions is not None:
+            kept[:, d + 2] = conditions[:, TIME]
+        if seen in self._looks:
+            self._look_back(self._first[:seen].copy(), d)
+        if seen >= FIRST:
+            self._first[:] = 0.0
+
+    def _look_back(self, rows: FloatArray, d: int) -> None:
+        """Learn rows anew if there are fill values among their targets."""
+        X, broken, Y, times = rows[:, :d], rows[:, d], rows[:, d + 1 : d + 2], rows[:, d + 2]
+        left = outliers.without_fill_values(np.ascontiguousarray(Y), False)
+        struck = np.count_nonzero(np.isnan(left) & ~np.isnan(Y))
+        if not struck or np.isnan(X).any():
+            return
+        self._struck += struck
+        self._rows[0] = 0
+        self._start(d, 1)
+        self._first[: len(rows), d + 1 : d + 2] = left
+        conditions = np.full((len(rows), NOISE + 1), np.nan)
+        conditions[:, TIME] = times
+        given = None if np.isnan(times).all() else conditions
+        self._beside(np.flatnonzero(broken), np.ascontiguousarray(X), left, False, given)
+
+    def _may_fail(self) -> bool:
+        return self.rows_seen + 1 in self._looks or super()._may_fail()
+
+    def _quick(self) -> bool:
+        return self.rows_seen + 1 not in self._looks and super()._quick()
+
+    def reset_memory(self) -> None:
+        super().reset_memory()
+        if self._d is not None:
+            self._times[:], self._values[:] = -np.inf, 0.0
+            self._first[:] = np.nan
+
     # A row with a broken input is not learned: its target belongs to inputs that nobody knows. It is still known.
 
-    def advance_beside(
+    def _beside(
         self,
         broken: NDArray[np.intp],
         X: FloatArray,
@@ -224,7 +305,6 @@ class Past(Lagged):
         report: bool,
         conditions: FloatArray | None,
     ) -> Prediction | None:
-        """Predict and learn rows, of which those with these numbers are not learned."""
         if Y is None or not len(broken):
             return self._advance(X, Y, report, conditions)
         parts: list[Any] = []
@@ -242,6 +322,8 @@ class Past(Lagged):
         row = self._row(X, Y if learned else np.full_like(Y, np.nan))
         if not learned:
             self._note_unlearned(X[0], Y[0])
+        if self.rows_seen <= len(self._first):
+            self._keep_first(X, np.array([not learned]), Y, None)
         return row
 
     def _note_unlearned(self, x: FloatArray, y: FloatArray) -> None:
@@ -310,6 +392,7 @@ class Past(Lagged):
             seen[:, clock] = X[:, own]
         self._within._resolve(seen, Y if learned else np.full_like(Y, np.nan), issued[:, width:], conditions)
         self._rows += len(X)
+        self._first[:] = np.nan
         if not np.isnan(Y).all():
             self._note_target(Y[0])
             if self._room:
@@ -342,6 +425,7 @@ class Past(Lagged):
         seen[:, self._layout(X.shape[1]).clock] = arrived
         prediction = self._within._in_turn(seen, np.where(unlearned[:, None], np.nan, Y), within, issued[:, width:])
         self._rows += n
+        self._first[:] = np.nan
         self._past[:] = past[n:]
         if self._room and known.any():
             self._keep_targets(arrived[known], Y[known, 0])
