@@ -170,7 +170,8 @@ class Standardize(StackableWrapper, Mapped):
             moved = super()._back(X, prediction)
             return replace(moved, mean=whole.mean, variance=whole.variance, noise=whole.noise)
         if type(prediction) is not Prediction:
-            return super()._back(X, prediction)
+            with np.errstate(over="ignore"):  # in units of 1e150 a variance is infinite
+                return super()._back(X, prediction)
         parts = prediction.mean, prediction.variance, prediction.noise
         mean, variance, noise = (np.ascontiguousarray(part) for part in parts)  # the one kind that is compiled
         shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]

@@ -30,7 +30,7 @@ def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
     found = []
     for values in (rows, targets):
         shift, scale = center_and_spread(np.moveaxis(values, -2, -1))
-        found += [shift, np.where(scale > 0.0, scale, 1.0)]
+        found += [shift, np.where(scale > 0.0, np.minimum(scale, scaling.FAR), 1.0)]  # its square is still a number
     return Scaling(*found)
 
 
