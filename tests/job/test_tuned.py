@@ -66,3 +66,16 @@ def test_only_a_model_without_evidence_goes_untuned(monkeypatch):
     monkeypatch.setattr(staged, "fit_prefix", broken)
     with pytest.raises(TypeError, match="a mistake of ours"):
         staged.hyperparameters(sg.SOGP(), X, y)
+
+
+def test_a_fill_value_among_the_first_targets_does_not_reach_the_search():
+    X, y = rows(60)
+    y[3] = np.nan
+    expected = sg.Tuned(sg.KRLST(capacity=8), warmup=40)
+    expected.learn_many(X, y)
+    y[3] = 3.4e38
+    model = sg.Tuned(sg.KRLST(capacity=8), warmup=40)
+    model.learn_many(X, y)
+    assert model.health.fill_values == 1
+    assert model.hyperparameters == expected.hyperparameters
+    np.testing.assert_array_equal(model.predict_many(X).mean, expected.predict_many(X).mean)

@@ -112,10 +112,19 @@ class Tuned(Staged):
         seen = int(self._seen[0])
         self._exchange(seen)
         if seen in self._starts:
+            self._strike_out(seen)
             if self._tunes_on(self._first_rows(seen)):
                 self.doing(f"tuning {type(self._prototype).__name__} on {seen:,} rows")
             self._task, self._jobs = Task.until(self._starts[seen], seen, 0, [()]), ()
             self._exchange(seen)
+
+    def _strike_out(self, seen: int) -> None:
+        """Let kept targets be missing that are fill values, as can be told by now."""
+        d, p = self._d or 0, self._p or 1
+        Y = self._kept[:seen, d + 1 : d + 1 + p]
+        left = outliers.without_fill_values(Y.copy(), self._shared) if self._screens else Y
+        self._screen[:, outliers.REFUSED] += np.count_nonzero(np.isnan(left) & ~np.isnan(Y), axis=0)
+        Y[:] = left
 
     def _exchange(self, seen: int) -> None:
         """Take over a model that is due."""
