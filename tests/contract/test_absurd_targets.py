@@ -1,4 +1,4 @@
-"""What every model writes after any stream, it reads: targets that nobody would expect are refused, or taken for good."""
+"""What a model writes after any stream it reads: targets that nobody would expect are refused, or taken for good."""
 
 from __future__ import annotations
 
