@@ -239,7 +239,8 @@ class Past(Lagged):
         conditions: FloatArray | None,
     ) -> Prediction | None:
         """Predict and learn rows, of which those with broken inputs are not learned."""
-        seen, parts = self.rows_seen, []
+        parts: list[Any] = []
+        seen = self.rows_seen
         looks = [look - seen for look in self._looks if seen < look <= seen + len(X)]
         for start, stop in pairwise(sorted({0, *looks, len(X)})):
             rows, targets, given = X[start:stop], None if Y is None else Y[start:stop], part(conditions, start, stop)
