@@ -726,36 +726,3 @@ def test_a_copy_of_a_model_ahead_of_time_goes_on_bit_for_bit() -> None:
     twin = model.copy()
     for ours, theirs in zip(model.track(none, y[100:]).interval(), twin.track(none, y[100:]).interval(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-@pytest.mark.parametrize("row", [0, 3, 7])
-def test_what_fill_values_among_the_first_targets_told_goes_when_they_are_found(row):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 2))
-    y = 2.0 + X[:, 0] + 0.1 * rng.normal(size=400)
-
-    def make():
-        return sg.Calibrated(sg.Standardize(sg.KRLST(capacity=20), warmup=64))
-
-    y[row] = np.nan
-    expected = make().track(X, y)
-    for value in (3.4e38, 1e30, -9999.0, 1e308):
-        y[row] = value
-        model = make()
-        said = model.track(X, y)
-        width, wanted = (np.mean((p.upper - p.lower)[100:]) for p in (said, expected))
-        assert width == pytest.approx(wanted, rel=0.05)
-        np.testing.assert_allclose(said.mean[64:], expected.mean[64:], rtol=1e-8)
-        assert model.health.fill_values == 1
-    single, late = make(), sg.Delayed(make(), pending=5)
-    for x, target in zip(X, y, strict=True):
-        single.learn_one(x, target)
-        ticket = late.issue(x).ticket
-        late.observe_one(x)
-        late.resolve(ticket, target)
-    assert single.to_bytes() == model.to_bytes()
-    assert late.inner.predict_one(X[0]).std < 1.0
-    fleet = sg.Fleet(make(), size=3)
-    Y = np.stack([y, 5.0 - X[:, 0], y], axis=1)
-    fleet.learn_many(np.repeat(X[:, None], 3, axis=1), Y)
-    assert fleet.model(2).to_bytes() == model.to_bytes()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
@@ -15,14 +14,14 @@ from streamgp.compiled import compile_now
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE, Lanes
+from streamgp.contract.lanes import ALONE
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach, ladder_levels
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Row, Stackable
+from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
-from streamgp.wrappers.standardize import Relearned, Standardize
+from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import StackableWrapper, joined
 
 # Errors of predictions h rows ahead overlap: n of them say as much as n / h. So trackers are compared by a sharpness of
@@ -220,8 +219,6 @@ class Calibrated(StackableWrapper):
         prediction = self._within._advance(X, Y, report or Y is not None, conditions)
         if prediction is None:
             return None
-        if self._relearned:
-            return self._calibrate_anew(prediction, Y)
         if not self._within._swaps:
             return self._calibrate(prediction, Y)
         starts = [0, *(swap.row + 1 for swap in self._within._swaps)]
@@ -232,39 +229,6 @@ class Calibrated(StackableWrapper):
             if swap is not None:
                 self._restart(swap)
         return joined(parts)
-
-    @property
-    def _relearned(self) -> Sequence[Relearned]:
-        """Where the model within learned its first rows anew, among the rows that were taken last."""
-        return self._within._relearned if isinstance(self._within, Standardize) else ()
-
-    def _calibrate_anew(self, raw: Prediction, Y: FloatArray | None) -> Prediction:
-        """Calibrate rows during which models learned their first ones anew: what errors told before goes."""
-        models, starts = self._lanes if len(self._lanes.starts) else (ALONE.models, np.array([0, len(raw.mean)]))
-        begun = {one.row + 1: one for one in self._relearned}
-        bounds = np.unique([*starts, *begun])
-        parts: list[Any] = []
-        for start, stop in pairwise(bounds.tolist()):
-            if start in begun:
-                self._begin_anew(begun[start])
-            of = models[np.searchsorted(starts, start, side="right") - 1]
-            some = raw._each(lambda values, rows=slice(start, stop): values[rows])
-            parts.append(self._one_of(of, stop - start)._calibrate(some, None if Y is None else Y[start:stop]))
-        for start in begun.keys() - set(bounds[:-1].tolist()):
-            self._begin_anew(begun[start])
-        return joined(parts)
-
-    def _begin_anew(self, relearned: Relearned) -> None:
-        """Let the calibration of a model be that of its first rows as it learned them anew."""
-        fresh = self.clone()
-        fresh._ahead = self._ahead
-        fresh._prepare(self._shape)
-        Stackable._begin_again(self, np.array([relearned.model]), fresh)
-        self._one_of(relearned.model, len(relearned.Y))._calibrate(relearned.prediction, relearned.Y)
-
-    def _one_of(self, model: int, rows: int) -> Self:
-        """This one for so many rows of one of its models; nothing but the calibration may be used."""
-        return Stackable._on(self, Lanes(np.array([model]), np.array([0, rows])))
 
     def _restart(self, swap: Swap) -> None:
         """Place the trackers anew, both ends alike, by the errors of the model that predicts from now on.
@@ -407,8 +371,6 @@ class Calibrated(StackableWrapper):
                 self._take_late(j, y, np.ascontiguousarray(parts[..., j].T), np.empty((3, 0)))
         for swap in self._within._swaps:
             self._restart(swap)
-        for relearned in self._relearned:
-            self._begin_anew(relearned)
 
     def _may_take_turns(self) -> bool:
         return self._p == 1 and not self._within._swaps and self._within._may_take_turns()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +31,6 @@ NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
 # The numbers of a calibration, and room for its bounds; those of none.
 Calibration = tuple[np.ndarray, FloatArray, FloatArray]
 NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 1, 1))
-
-
-class Relearned(NamedTuple):
-    """The first rows of a model, which learned them anew without fill values that it had believed.
-
-    Args:
-        row: of the rows that were taken last, the one after which that was.
-        model: which one.
-        prediction: of the first rows, each before it was learned.
-        Y: (n, p) their targets.
-    """
-
-    row: int
-    model: int
-    prediction: Prediction
-    Y: FloatArray
 
 
 class Standardize(StackableWrapper, Mapped):
@@ -96,7 +80,6 @@ class Standardize(StackableWrapper, Mapped):
     _kept: np.ndarray  # how many rows have been kept
     _screen: FloatArray  # of the targets of each output, as outliers.screen() takes it
     _known_scale: FloatArray  # 1 where two targets of an output had differed when the units were taken
-    _relearned: Sequence[Relearned] = ()  # during the rows that were taken last
 
     def __init__(self, model: StreamModel, *, warmup: int = 100, screen: bool = True) -> None:
         self._wrap(model)
@@ -224,7 +207,7 @@ class Standardize(StackableWrapper, Mapped):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        warm, self._relearned = self._warm(), ()
+        warm = self._warm()
         if Y is not None and self._observes == "numbers":
             unknown = warm & ~self._scaled().all(axis=1)
             if unknown.any():
@@ -270,7 +253,6 @@ class Standardize(StackableWrapper, Mapped):
             one = self._of(models[rest], counts[rest])
             predictions.append(one._advance(X[at], Y[at], report, _some(conditions, at)))
             places.append(at)
-            self._relearned = [found._replace(row=int(at[found.row])) for found in one._relearned]
         return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
 
     def _differ(self, model: int, Y: FloatArray) -> NDArray[np.bool_]:
@@ -293,7 +275,7 @@ class Standardize(StackableWrapper, Mapped):
         return np.asarray(kept == self._warmup)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        warm, counts, self._relearned = self._warm(), self._counts(X), ()
+        warm, counts = self._warm(), self._counts(X)
         for some, late in ((warm, True), (~warm, False)):
             if not some.any():
                 continue
@@ -305,7 +287,6 @@ class Standardize(StackableWrapper, Mapped):
                 super(Standardize, one)._resolve(X[at], Y[at], issued[at], _some(conditions, at))
             else:
                 one._advance(X[at], Y[at], False, _some(conditions, at))
-                self._relearned = one._relearned
 
     def _may_take_turns(self) -> bool:
         return self._settled and self._within._may_take_turns()
@@ -404,7 +385,6 @@ class Standardize(StackableWrapper, Mapped):
             return prediction
         predictions: list[Any] = []
         places, models, left = [], self._lanes.models, self._counts(X)
-        relearned: list[Relearned] = []
         first = np.cumsum(left) - left
         while left.any():
             kept = self._stacked["kept"][models, 0]
@@ -429,10 +409,8 @@ class Standardize(StackableWrapper, Mapped):
             self._stacked["kept"][models[cold], 0] += taken[cold]
             due = cold & (kept + taken == renewal)
             if due.any():
-                last_rows = dict(zip(models[due].tolist(), (first + taken - 1)[due].tolist(), strict=True))
-                relearned += self._renew(np.sort(models[due]), last_rows)
+                self._renew(np.sort(models[due]))
             first, left = first + taken, left - taken
-        self._relearned = relearned
         return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
 
     def _is_due(self) -> bool:
@@ -440,12 +418,10 @@ class Standardize(StackableWrapper, Mapped):
         kept = int(self._kept[0])
         return kept + 1 == min(self._warmup, 1 << kept.bit_length())
 
-    def _renew(self, models: np.ndarray, last_rows: dict[int, int]) -> list[Relearned]:
+    def _renew(self, models: np.ndarray) -> None:
         """Take the units of models from their rows so far, and let them learn these anew, all together."""
         counts = self._stacked["kept"][models, 0]
-        targets, struck = self._take_units(models, counts)
-        said: list[Any] = []
-        places = []
+        targets = self._take_units(models, counts)
         whose, rows = np.repeat(models, counts), _ranges(np.zeros_like(counts), counts)
         fresh = self._pristine.clone()
         fresh._prepare(Shape(self._stacked["rows"].shape[2], targets.shape[1], scalar=False, certain=True))
@@ -465,19 +441,13 @@ class Standardize(StackableWrapper, Mapped):
             elif k:
                 one._stackable._reset_memories()
             X, conditions = (self._stacked[name][whose[at], rows[at]] for name in ("rows", "conditions"))
-            said.append(super(Standardize, one)._advance(X, targets[at], bool(struck.any()), conditions))
-            places.append(np.flatnonzero(at))
+            super(Standardize, one)._advance(X, targets[at], False, conditions)
         done = models[counts == self._warmup]
         for name in ("rows", "targets", "conditions", "begins"):
             self._stacked[name][done] = 0
-        if not struck.any():
-            return []
-        prediction = joined(said)[np.argsort(np.concatenate(places))]
-        own = [(int(model), np.flatnonzero(whose == model)) for model in models[struck]]
-        return [Relearned(last_rows[model], model, prediction[at], targets[at]) for model, at in own]
 
-    def _take_units(self, models: np.ndarray, counts: np.ndarray) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Take the units of models from their rows so far; the targets without fill values, and who had some."""
+    def _take_units(self, models: np.ndarray, counts: np.ndarray) -> FloatArray:
+        """Take the units of models from their rows so far; the targets of these without fill values."""
         whose, at = np.repeat(models, counts), _ranges(np.zeros_like(counts), counts)
         rows: FloatArray = self._stacked["rows"][whose, at]
         targets: FloatArray = self._stacked["targets"][whose, at]
@@ -495,7 +465,7 @@ class Standardize(StackableWrapper, Mapped):
                 units.target_shift[:], units.target_scale[:] = 0.0, 1.0
             for name, values in units._asdict().items():
                 self._stacked[name][models[some]] = values
-        return targets, np.asarray(struck.any(axis=1))
+        return targets
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         kept, targets, given = named["kept"], named["targets"], named["conditions"]
