@@ -394,6 +394,14 @@ def test_a_new_sequence_knows_no_last_rows_and_may_begin_anywhere():
     assert models[1].copy().predict_one(X[0]).mean == first
 
 
+def test_after_a_step_of_a_short_stream_predictions_stay_near_its_range():
+    """Members that learned eight inputs from ten rows would be tens of thousands away."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=25) + 1000.0 * (np.arange(25) >= 12)
+    error = small(warmup=10).track(rng.normal(size=(25, 8)), y).mean - y
+    assert np.sqrt(np.mean(error[12:] ** 2)) < 2.0 * y.std()
+
+
 def test_a_long_memory_is_found():
     """An echo of 20 rows before, which no Gaussian process sees."""
     rng = np.random.default_rng(6)

@@ -215,7 +215,7 @@ def plain_limits(y, reach):
     known, found = [], []
     for target in y:
         low, high = -np.inf, np.inf
-        if len(known) >= 20:
+        if len(known) >= 8:
             margin = 0.1 * (max(known) - min(known))
             step = reach * max(abs(b - a) for a, b in itertools.pairwise(known))
             low, high = min(min(known) - margin, known[-1] - step), max(max(known) + margin, known[-1] + step)

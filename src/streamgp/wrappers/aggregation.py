@@ -51,7 +51,7 @@ RANGE = LIMITED + 1
 # Work space, a number for each member: shares in three voices, means and those to judge by, deviations, a gain.
 MEANS, JUDGED, DEVIATIONS, GAIN = range(3, 7)
 MARGIN = 0.1  # of the range, by which it is widened
-FEWEST = 20  # targets before which there are no limits
+FEWEST = 8  # targets before which there are no limits, as there is no screen (outliers.py)
 LARGEST = np.finfo(float).max
 
 
