@@ -21,7 +21,7 @@ def judged(z, rate=1e-3, memory=5000.0, warmup=100.0, own=()):
     found = np.empty((2, n, 1))
     Z = np.ascontiguousarray(z, dtype=float).reshape(n, 1)
     claimed = np.ascontiguousarray(own, dtype=float).reshape(-1, 1)
-    inputs = np.zeros((n, 1)), Z, claimed, np.full(n, rate), False, memory, warmup
+    inputs = np.zeros((n, 1)), Z, claimed, np.zeros((n, 1)), np.full(n, rate), False, memory, warmup
     units = np.zeros((1, surprise.UNITS))
     assert surprise.judge(*inputs, *arrays, progress, units, np.zeros((2, 1)), *found) == n
     return found[0, :, 0], found[1, :, 0]
@@ -82,8 +82,9 @@ def test_a_row_that_the_model_did_not_claim_to_know_is_no_spike():
         lambda rng, n: rng.standard_normal(n),
         lambda rng, n: 3.0 * rng.laplace(size=n),
         lambda rng, n: 0.2 * rng.standard_t(3, n),
+        lambda rng, n: rng.lognormal(size=n) - math.exp(0.5),
     ],
-    ids=["Gaussian", "Laplace", "Student-t"],
+    ids=["Gaussian", "Laplace", "Student-t", "lognormal"],
 )
 def test_alarms_keep_their_budget_whatever_the_distribution_and_scale_of_errors(draw):
     rng = np.random.default_rng(3)
@@ -216,6 +217,41 @@ def test_a_fill_value_is_a_spike():
     assert alarms.health.fill_values == 1
 
 
+SPIKES = {700: 0.8, 740: 3.0, 780: 12.0, 820: 25.0, 860: 60.0, 900: 300.0, 940: 27000.0}
+
+
+def with_spikes(rows=1000):
+    """y = 2a - b, and single rows of which each is further off than the one before."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((rows, 2))
+    y = X @ [2.0, -1.0] + 0.1 * rng.standard_normal(rows)
+    for row, size in SPIKES.items():
+        y[row] += size
+    return X, y
+
+
+@pytest.mark.more
+def test_a_spike_is_told_however_large_it_is():
+    X, y = with_spikes()
+    settings = {"warmup": 100, "tune": False, "background": False}
+    together, alone = (sg.Alarms(sg.Auto(**settings), rate=1e-3) for _ in range(2))
+    p = together.track(X, y)
+    for x, target in zip(X, y, strict=True):
+        alone.learn_one(x, target)
+    assert together.inner.health.fill_values >= 3
+    for row in SPIKES:
+        assert str(p.alarm[row]) == "spike"
+        assert np.exp(-p.surprise[row]) < 1e-3
+    for alarms in (together, alone):
+        told = [alarm.row for alarm in alarms.events]
+        assert [row for row in told if row in SPIKES] == list(SPIKES)
+        assert len(told) <= len(SPIKES) + 3
+    late = sg.Delayed(sg.Alarms(sg.Auto(**settings), rate=1e-3), pending=2)
+    for x, target in zip(X, y, strict=True):
+        late.resolve(late.issue(x).ticket, target)
+    assert [alarm.row for alarm in late.inner.events if alarm.row in SPIKES] == list(SPIKES)
+
+
 def test_a_row_with_a_large_noise_of_its_own_is_no_spike():
     X, y = sine(400)
     alarms = around()
@@ -290,6 +326,42 @@ def test_a_rate_by_time_is_a_rate_by_row_where_rows_are_equally_spaced():
     for x, target, time in zip(X, y, times, strict=True):
         one.learn_one(x, target, time=time)
     assert one.to_bytes() == by_time.to_bytes()
+
+
+def with_wrong_times(times):
+    """The same times, and those of clocks that were wrong once, or stood still for years."""
+    first, ahead, pause, back = (times.copy() for _ in range(4))
+    first[0] = 0.0
+    ahead[1000] = 4.3e9
+    pause[1500:] += 10 * 365.25 * 86400
+    back[1000:] -= 10 * 365.25 * 86400
+    return {"right": times, "first row in 1970": first, "row 1000 in 2106": ahead, "pause": pause, "set back": back}
+
+
+def test_one_wrong_time_stamp_does_not_change_the_budget():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (3000, 1))
+    y = X[:, 0] + 0.1 * rng.standard_normal(3000)
+    counts = {}
+    for name, times in with_wrong_times(1.7e9 + 3600.0 * np.arange(3000)).items():
+        alarms = sg.Alarms(sg.KRLST(capacity=5), rate="1/week")
+        alarms.learn_many(X, y, time=times)
+        counts[name] = sum(alarms.counts.values())
+    assert 3 <= counts["right"] <= 30  # 17.9 weeks
+    assert all(abs(count - counts["right"]) <= 3 for count in counts.values()), counts
+
+
+def test_the_mean_gap_is_the_time_that_has_passed_over_the_rows():
+    rng = np.random.default_rng(4)
+    times = np.cumsum(rng.exponential(60.0, 500)) + 1.7e9
+    times[100:110] = times[100]  # at the same time
+    times[200:203] = times[[202, 200, 201]]  # a little out of order
+    clock, means = np.zeros(surprise.CLOCK), np.empty(500)
+    surprise.mean_gaps(clock, times, means)
+    latest = np.maximum.accumulate(times)
+    np.testing.assert_allclose(means[1:], (latest[1:] - times[0]) / np.arange(1, 500), rtol=1e-8)
+    surprise.mean_gaps(np.zeros(surprise.CLOCK), np.full(3, 7.0), means[:3])
+    assert means[:3].tolist() == [0.0, 0.0, 0.0]
 
 
 def test_rates_are_read():

@@ -90,19 +90,19 @@ class Watch:
     """
 
     def __init__(self, rate: tuple[float, float], size: int, outputs: int) -> None:
-        self._rate, self._outputs = rate, outputs
+        self._rate, self.outputs = rate, outputs
         self._named = {
             "counts": np.zeros(2 * surprise.SIDE),
             "tail": np.zeros(surprise.FITTED),
             "progress": np.zeros(surprise.PROGRESS),
             "units": np.zeros((size * outputs, 2)),
             "evidence": np.zeros((size * outputs, surprise.WATCHED)),
-            "clock": np.zeros(3),  # first and latest time, and how many there were
+            "clock": np.zeros(surprise.CLOCK),
             "events": np.zeros((HISTORY, FIELDS)),  # a ring
             "noted": np.zeros(1, dtype=np.int64),
         }
         self._named["progress"][surprise.UNFITTED] = -1.0
-        compile_now(surprise.judge_together, surprise.count_together)
+        compile_now(surprise.judge_together, surprise.count_together, surprise.mean_gaps)
 
     @property
     def by_time(self) -> bool:
@@ -129,9 +129,9 @@ class Watch:
         Returns:
             Surprises and kinds, (2, n, p), and the surprise from which on rows are spikes, as of Alarms.
         """
-        named, p = self._named, self._outputs
+        named, p = self._named, self.outputs
         streams = (models[:, None] * p + np.arange(p)).ravel()
-        Z = deviations(prediction, Y, Y, conditions).ravel()
+        Z = deviations(prediction, Y, conditions).ravel()
         time = None if conditions is None else conditions[:, TIME]
         nats, found, changes = (np.empty(len(Z)) for _ in range(3))
         numbers = named["counts"], named["tail"], named["progress"]
@@ -146,6 +146,8 @@ class Watch:
         Z[(kinds > 0) & (nats > surprise.BROKEN * limit_of(allowed))] = np.nan
         kept = (1.0 - 1.0 / MEMORY) ** (len(Z) / len(named["units"]))
         surprise.count_together(Z, kept, named["counts"], named["progress"])
+        changed = kinds > surprise.SPIKE
+        nats[changed] = np.log(found[changed])  # what was compared with the budget
         self._note(models, rows, kinds.reshape(-1, p), nats.reshape(-1, p), Y, prediction, time)
         # Of k discoveries the least one may be k times as probable as a single one (Benjamini and Hochberg).
         limit = limit_of(allowed * max(int(np.count_nonzero(kinds == surprise.SPIKE)), 1))
@@ -156,12 +158,10 @@ class Watch:
         per_row, per_second = self._rate
         if not per_second:
             return per_row * judged / len(self._named["units"])
-        clock, known = self._named["clock"], np.empty(0) if time is None else time[np.isfinite(time)]
-        if len(known):
-            clock[0], latest = (known.min(), known.max()) if clock[2] == 0 else (clock[0], max(clock[1], known.max()))
-            clock[1], clock[2] = latest, clock[2] + len(known)
-        between = (clock[1] - clock[0]) / max(clock[2], 1.0)
-        return float(min(per_second * between * judged / self._outputs, MOST_RATE))
+        times = np.full(1, np.nan) if time is None else np.ascontiguousarray(time)
+        means = np.empty(len(times))
+        surprise.mean_gaps(self._named["clock"], times, means)
+        return float(min(per_second * means[-1] * judged / self.outputs, MOST_RATE))
 
     def _tell(
         self,
@@ -215,17 +215,17 @@ class Watch:
         """Add models at the end."""
         for name in ("units", "evidence"):
             array = self._named[name]
-            self._named[name] = np.concatenate([array, np.zeros((n * self._outputs, array.shape[1]))])
+            self._named[name] = np.concatenate([array, np.zeros((n * self.outputs, array.shape[1]))])
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
-        streams = (which[:, None] * self._outputs + np.arange(self._outputs)).ravel()
+        streams = (which[:, None] * self.outputs + np.arange(self.outputs)).ravel()
         for name in ("units", "evidence"):
             self._named[name] = self._named[name][streams].copy()
 
     def start_again(self, i: int) -> None:
         """Model i is another one."""
-        streams = slice(i * self._outputs, (i + 1) * self._outputs)
+        streams = slice(i * self.outputs, (i + 1) * self.outputs)
         self._named["units"][streams] = self._named["evidence"][streams] = 0.0
 
     # The state.

@@ -88,7 +88,7 @@ def compile_forecast() -> None:
 
 def of_commands() -> list[Any]:
     """The compiled functions that commands call unless a model is chosen, in the order in which they are compiled."""
-    return list(dict.fromkeys([*needed.FIRST, *needed.PROCESSES, surprise.judge, *AROUND]))
+    return list(dict.fromkeys([*needed.FIRST, *needed.PROCESSES, surprise.judge, surprise.mean_gaps, *AROUND]))
 
 
 def every() -> list[Any]:

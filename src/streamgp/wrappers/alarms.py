@@ -28,8 +28,8 @@ KINDS = ("", "spike", "level", "relation")
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000, "year": 31536000}
 MOST_RATE = 0.1  # alarms for each row
 
-# The row after the last that was judged, how many rows had a time, and how many events there were, in all and by kind.
-COUNTERS = np.dtype([(name, np.int64) for name in ("judged", "timed", "noted", *KINDS[1:])])
+# The row after the last that was judged, and how many events there were, in all and by kind.
+COUNTERS = np.dtype([(name, np.int64) for name in ("judged", "noted", *KINDS[1:])])
 FIELDS = 8  # of an event: those of Alarm but the id
 
 STATE = {
@@ -39,7 +39,7 @@ STATE = {
     "progress": f"outputs {surprise.PROGRESS}",
     "units": f"outputs {surprise.UNITS}",
     "last": "2 outputs",  # surprise and kind of the row that was judged last
-    "clock": "2",  # first and latest time
+    "clock": f"{surprise.CLOCK}",
     "usual": "2 inputs",  # mean of each input, and of how many rows
     "events": f"history {FIELDS}",  # a ring
 }
@@ -62,7 +62,8 @@ class Alarm(NamedTuple):
         row: number of the row, the first one 0.
         kind: "spike": this row alone is abnormal; "level": since some rows targets lie higher, or lower, than
             predicted; "relation": since some rows errors of both signs are larger.
-        surprise: of this row, in nats: -log of its p-value.
+        surprise: in nats, what is compared with the budget: of a spike -log of its p-value, of a change the log of its
+            evidence.
         observed: the target.
         expected: the mean of the prediction.
         output: of several, which one.
@@ -84,7 +85,7 @@ class Alarm(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """How probable a row at least as strange is."""
+        """How probable a row at least as strange is; of a change, 1 over its evidence."""
         return math.exp(-self.surprise)
 
 
@@ -95,7 +96,7 @@ class Judged(NamedTuple):
         row: its number, the first one 0.
         alarm: "spike", "level", "relation" or "".
         surprise: in nats: -log of the p-value; NaN where the target was missing.
-        p_value: how probable a row at least as strange is.
+        p_value: how probable a row at least as strange is; of a change, 1 over its evidence.
     """
 
     row: int
@@ -156,6 +157,7 @@ class Alarms(Wrapper):
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
     _found = np.empty((2, 0, 1))  # surprises and kinds of the rows that the last call learned
+    _came: FloatArray | None = None  # the targets of the rows that are taken next, before any was refused
 
     def __init__(
         self,
@@ -192,7 +194,7 @@ class Alarms(Wrapper):
         self._per_row, self._per_second = rate
         self._discounts = discount_spikes
         self._kept, self._warmup, self._history = float(memory), float(warmup), history
-        compile_now(surprise.judge)
+        compile_now(surprise.judge, surprise.mean_gaps)
 
     # The state.
 
@@ -244,50 +246,32 @@ class Alarms(Wrapper):
                 "for each row, such as rate=1e-3"
             )
 
-    def _budgets(self, conditions: FloatArray | None, n: int) -> FloatArray:
-        """Of each row its budget, the latest time and the number of times so far, (3, n).
-
-        A rate by time is spread over rows by the mean time between them so far.
-        """
+    def _budgets(self, conditions: FloatArray | None, n: int, clock: FloatArray) -> FloatArray:
+        """Of each row its budget, (n,); a rate by time is spread over rows by the mean time between them so far."""
         if not self._per_second or conditions is None:
-            return np.array([np.full(n, self._per_row), np.zeros(n), np.zeros(n)])
-        time, (first, last), before = conditions[:, TIME], self._state.clock, self._numbers.count("timed")
-        known = np.isfinite(time)
-        if not before:
-            first = last = time[known][0] if known.any() else 0.0
-        latest = np.fmax.accumulate(np.append(last, time))[1:]
-        timed = before + np.cumsum(known)
-        mean = np.where(timed > 1, latest - first, 0.0) / np.maximum(timed - 1, 1)
-        return np.array([np.minimum(self._per_second * mean, MOST_RATE), latest, timed])
-
-    def _keep_time(self, conditions: FloatArray | None, latest: float, timed: float) -> None:
-        if not self._per_second or conditions is None or not timed:
-            return
-        if not self._numbers.count("timed"):
-            time = conditions[:, TIME]
-            self._state.clock[0] = time[np.isfinite(time)][0]
-        self._state.clock[1], self._numbers.counters["timed"] = latest, int(timed)
+            return np.full(n, self._per_row)
+        means = np.empty(n)
+        surprise.mean_gaps(clock, np.ascontiguousarray(conditions[:n, TIME]), means)
+        return np.minimum(self._per_second * means, MOST_RATE)
 
     # Rows.
 
-    def _learn(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
-        return self._go(X, None if Y is None else self._screened(Y), Y, report, conditions)
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        self._came = Y
+        return self._within._screened(Y)
+
+    def _as_they_came(self, Y: FloatArray) -> FloatArray:
+        """Targets with those that the model within does not take: these are judged, too."""
+        came, self._came = self._came, None
+        return Y if came is None or came.shape != Y.shape else came
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        return self._go(X, Y, Y, report, conditions)
-
-    def _go(
-        self, X: FloatArray, Y: FloatArray | None, came: FloatArray | None, report: bool, conditions: FloatArray | None
-    ) -> Prediction | None:
-        """Judge and learn rows; targets that came and are none of Y cannot be observations."""
-        if Y is None or came is None:
+        if Y is None:
             self._found = np.full((2, len(X), 1), [[[np.nan]], [[surprise.NONE]]])
             return self._within._advance(X, None, report, conditions)
+        came = self._as_they_came(Y)
         parts: list[Prediction] = []
         judged = self._found = np.full((2, *Y.shape), np.nan)
         start = 0
@@ -341,16 +325,17 @@ class Alarms(Wrapper):
     ) -> tuple[FloatArray, FloatArray]:
         """Surprises and kinds of rows as far as the first spike, (2, rows, p), and from which surprise on rows are
         spikes, (n,)."""
-        state, (budgets, latest, timed) = self._state, self._budgets(conditions, len(X))
+        state, budgets = self._state, self._budgets(conditions, len(X), self._state.clock.copy())
         found = np.empty((2, *Y.shape))
         how = self._discounts, self._kept, self._warmup
         arrays = state.counts, state.tails, state.evidence, state.progress, state.units, state.usual
-        Z, own = deviations(prediction, Y, came, conditions), own_deviations(prediction, Y, conditions)
+        Z, own = deviations(prediction, came, conditions), own_deviations(prediction, came, conditions)
         if not len(own):
-            Z = np.where(np.isinf(Z), Z, np.clip(Z, -COUNTED, COUNTED))
-        rows = surprise.judge(X, Z, own, budgets, *how, *arrays, *found)
+            Z = np.clip(Z, -COUNTED, COUNTED)
+        refused = (np.isnan(Y) & ~np.isnan(came)).astype(np.float64)
+        rows = surprise.judge(X, Z, own, refused, budgets, *how, *arrays, *found)
         found = found[:, :rows]
-        self._keep_time(conditions, latest[rows - 1], timed[rows - 1])
+        self._budgets(conditions, rows, state.clock)
         for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:
             state.last[:], self._numbers.counters["judged"] = found[:, t], numbers[t] + 1
         for t, j in np.argwhere(found[1] != surprise.NONE):
@@ -400,9 +385,10 @@ class Alarms(Wrapper):
         p = Y.shape[1]
         numbers, own, rest = np.split(issued, [1, 1 + self._predicted_width(p)], axis=1)
         prediction = unpacked(own, self._within._empty(), p)
-        found, limits = self._judge(prediction, X, Y, Y, conditions, numbers[:, 0].astype(np.int64))
+        came = self._as_they_came(Y)
+        found, limits = self._judge(prediction, X, Y, came, conditions, numbers[:, 0].astype(np.int64))
         self._found = found
-        if self._discounts and np.any(found[1] == surprise.SPIKE):
+        if self._discounts and np.any((found[1] == surprise.SPIKE) & ~np.isnan(Y)):
             self._explain_last(X, Y, None)
             Y, conditions = discounted(self._within, Y, conditions, found[:, -1:], limits[-1])
         if not np.isnan(Y).all():  # a spike that cannot be weighed is a target that never comes
@@ -468,23 +454,21 @@ class Alarms(Wrapper):
         ]
 
 
-def deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditions: FloatArray | None) -> FloatArray:
-    """Errors in standard deviations of observations with the noise of their rows; infinite where they are none."""
+def deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+    """Errors in standard deviations of observations with the noise of their rows."""
     mean, own = np.asarray(prediction.mean), prediction.variance + prediction.noise
     noise = noise_of(conditions, prediction.noise)
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.sqrt(np.broadcast_to(own, mean.shape) / (prediction.variance + noise))
         Z = np.asarray(prediction.deviations(mean + ratio * (Y - mean)))
-        Z = np.clip(np.where(np.isfinite(own), Z, np.nan), -FARTHEST, FARTHEST)
-    screened = np.isnan(Y) & ~np.isnan(came)
-    return np.ascontiguousarray(np.where(screened, np.copysign(np.inf, came - mean), Z))
+        return np.ascontiguousarray(np.clip(np.where(np.isfinite(own), Z, np.nan), -FARTHEST, FARTHEST))
 
 
 def own_deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
     """Errors of a calibrated prediction in the standard deviations that the model itself claims; (0, p) of others."""
     if not isinstance(prediction, CalibratedPrediction) or not np.isfinite(prediction.raw.variance).any():
         return np.empty((0, Y.shape[1]))
-    return deviations(prediction.raw, Y, Y, conditions)
+    return deviations(prediction.raw, Y, conditions)
 
 
 def discounted(

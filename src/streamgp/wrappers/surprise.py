@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import BOOLEAN, INDICES, MATRIX, NUMBER, VECTOR, compiled, entry
+from streamgp.contract import spacing
+from streamgp.contract.spacing import elapsed, note, usual
 from streamgp.wrappers.detector import MOST_REFUTED
 from streamgp.wrappers.drift import wager
 
@@ -32,7 +34,6 @@ SIDE = 1024
 LEAST, LARGEST = 1e-3, 1e9
 WIDTH = math.log(LARGEST / LEAST) / SIDE
 LEAST_P = 1e-300
-MOST_SURPRISE = -math.log(LEAST_P)
 
 # The shares of the budget. What a change needs more of evidence costs few rows, because evidence grows exponentially.
 SPIKES, CHANGES = 0.85, 0.15
@@ -78,6 +79,7 @@ UNITS = 4
     MATRIX,
     MATRIX,
     MATRIX,
+    MATRIX,
     VECTOR,
     BOOLEAN,
     NUMBER,
@@ -95,6 +97,7 @@ def judge(
     X: Array,
     Z: Array,
     own: Array,
+    refused: Array,
     budgets: Array,
     stopping: bool,
     memory: float,
@@ -112,10 +115,11 @@ def judge(
 
     Args:
         X: (n, d) inputs.
-        Z: (n, p) errors in standard deviations; NaN where there is none, infinite where they are beyond all comparison.
+        Z: (n, p) errors in standard deviations; NaN where there is none.
         own: (n, p) the same in those that the model itself claims, where Z is calibrated; otherwise (0, p).
+        refused: (n, p) 1 where the model does not take the target: a spike, and no error to compare others with.
         budgets: (n,) alarms that each row may raise on average, over all outputs.
-        stopping: whether to stop after a row with a spike, unless it is beyond all comparison.
+        stopping: whether to stop after a row with a spike, unless it is refused.
         memory: rows over which counts fade.
         warmup: rows from the start, and from a change, that are only counted.
         counts: (p, 2 SIDE) of the scores.
@@ -124,7 +128,7 @@ def judge(
         progress: (p, PROGRESS).
         units: (p, UNITS).
         usual: (2, d) mean of each input, and how many rows it is of.
-        surprise: (n, p), the result: -log of the p-values.
+        surprise: (n, p), the result: -log of the p-values; of a change, the log of its evidence.
         kinds: (n, p), the result: which alarm there is.
     """
     n: int = Z.shape[0]
@@ -139,29 +143,59 @@ def judge(
             surprise[t, j], kinds[t, j] = np.nan, NONE
             if np.isnan(Z[t, j]):
                 continue
-            if np.isinf(Z[t, j]):
-                surprise[t, j], kinds[t, j] = MOST_SURPRISE, SPIKE
-            else:
-                budget, z = budgets[t] / p, Z[t, j]
-                if own.shape[0] > 0:
-                    z = lesser(z, own[t, j], units[j])
-                progress[j, ROWS] += 1.0
-                if progress[j, ROWS] > warmup:
-                    fit_when_due(counts[j], tails[j], progress[j])
-                add_up(counts[j], beyond)
-                surprise[t, j] = -math.log(p_value(nats(z), beyond, tails[j], progress[j]))
-                if progress[j, ROWS] > warmup:
-                    bet(z, beyond, counts[j], progress[j], evidence[j])
-                    kinds[t, j] = alarm_of(surprise[t, j], budget, evidence[j], progress[j])
-                if kinds[t, j] > SPIKE:
-                    start_again(counts[j], evidence[j], progress[j])
-                elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
-                    fade(1.0 - 1.0 / memory, counts[j], progress[j])
-                    count(z, counts[j], progress[j])
-                spike = spike or kinds[t, j] == SPIKE
+            budget, z = budgets[t] / p, Z[t, j]
+            if own.shape[0] > 0:
+                z = lesser(z, own[t, j], units[j])
+            progress[j, ROWS] += 1.0 - refused[t, j]
+            if progress[j, ROWS] > warmup:
+                fit_when_due(counts[j], tails[j], progress[j])
+            add_up(counts[j], beyond)
+            surprise[t, j] = -math.log(p_value(nats(z), beyond, tails[j], progress[j]))
+            if refused[t, j] > 0.0:
+                kinds[t, j] = SPIKE
+                continue
+            if progress[j, ROWS] > warmup:
+                bet(z, beyond, counts[j], progress[j], evidence[j])
+                kinds[t, j] = alarm_of(surprise[t, j], budget, evidence[j], progress[j])
+            if kinds[t, j] > SPIKE:
+                surprise[t, j] = math.log(of_change(evidence[j]))
+                start_again(counts[j], evidence[j], progress[j])
+            elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
+                fade(1.0 - 1.0 / memory, counts[j], progress[j])
+                count(z, counts[j], progress[j])
+            spike = spike or kinds[t, j] == SPIKE
         if spike and stopping:
             return t + 1
     return n
+
+
+# A clock: the time up to which gaps are counted, how many rows had a time, and the gaps (contract/spacing.py).
+LATEST, TIMED, GAPS = range(3)
+CLOCK = GAPS + spacing.NUMBERS
+
+
+@entry(VECTOR, VECTOR, VECTOR)
+def mean_gaps(clock: Array, times: Array, means: Array) -> None:
+    """The mean time between rows so far, at each of the next ones; no pause or wrong time stamp rules it.
+
+    Args:
+        clock: (CLOCK,), zeros before the first row; it goes on.
+        times: (n,) of the rows, NaN where there is none.
+        means: (n,), the result.
+    """
+    gaps = clock[GAPS:]
+    total = elapsed(gaps)
+    for t in range(times.size):
+        if np.isfinite(times[t]):
+            gap = 0.0 if clock[TIMED] == 0.0 else times[t] - clock[LATEST]
+            if gap > 0.0:
+                note(gaps, gap)
+                total = elapsed(gaps)
+            # Rows that are a little late leave the clock as it is. One far back ends a wrong time stamp ahead of it.
+            if clock[TIMED] == 0.0 or gap > 0.0 or gap < -spacing.LONGEST * usual(gaps):
+                clock[LATEST] = times[t]
+            clock[TIMED] += 1.0
+        means[t] = total / max(clock[TIMED] - 1.0, 1.0)
 
 
 @compiled
