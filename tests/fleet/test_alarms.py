@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.conditions import TIME
 from streamgp.fleet import alarms
 from streamgp.fleet.alarms import Watch, discoveries, e_discoveries, level_of
 from tests.fleet.recipes import RECIPES, dense
@@ -223,6 +224,72 @@ def test_a_call_that_raises_leaves_alarms_as_they_were():
     with pytest.raises(ValueError, match="model 2"):
         fleet.track(X[:2], bad)
     assert fleet.to_bytes() == before
+
+
+@pytest.mark.parametrize("recipe", [sg.ISSGPR(features=10, noise=0.01), sg.KRLST(capacity=10, noise=0.01)])
+def test_late_targets_are_judged_as_those_that_come_with_their_rows(recipe):
+    X, Y = rows(250, 20)
+    Y[200, 7] += 50.0 * 0.1
+    at_once, late = (sg.Fleet(recipe, size=20, alarms=0.01, pending=20) for _ in range(2))
+    tracked = at_once.track(X, Y)
+    late = sg.from_bytes(late.to_bytes())
+    for t in range(len(X)):
+        issued = late.issue(X[t])
+        if t == 200:
+            late = sg.from_bytes(late.to_bytes())
+        late.resolve(issued.ticket, Y[t])
+    assert (7, 200, "spike") in told(late)
+    assert told(late) == told(at_once)
+    np.testing.assert_allclose(late.predict_many(X[0]).mean, at_once.predict_many(X[0]).mean, rtol=1e-8)
+    assert str(tracked.alarm[200, 7]) == "spike"
+
+
+def test_late_targets_of_a_fleet_are_judged_as_they_were_predicted():
+    X, Y = rows(202, 8)
+    late = fleet_of(8, alarms=0.01, pending=20)
+    late.learn_many(X[:200], Y[:200])
+    first, second = (late.issue(X[t], ids=np.arange(8)).ticket for t in (200, 201))
+    before = late.predict_many(X[201]).mean
+    Y[200, 1] += 5.0
+    late.resolve(second, Y[201])
+    late.resolve(first[::-1], Y[200][::-1])
+    assert told(late)[-1] == (1, 200, "spike")
+    np.testing.assert_allclose(late.predict_many(X[201]).mean, before, atol=0.05)  # not taken as truth
+    plain = fleet_of(8, alarms=0.01, pending=20, discount_spikes=False)
+    plain.learn_many(X[:200], Y[:200])
+    ticket = plain.issue(X[200]).ticket
+    plain.resolve(ticket, Y[200])
+    assert told(plain)[-1] == (1, 200, "spike")
+
+
+def test_one_wrong_time_stamp_does_not_change_the_budget_of_a_fleet():
+    rng = np.random.default_rng(6)
+    size, ticks = 50, 1500
+    still, ids, errors = standing_still(size), np.arange(size), rng.standard_normal((ticks, size, 1))
+    right = np.repeat(1.7e9 + 3600.0 * np.arange(ticks)[:, None], size, axis=1)
+    first, ahead, sensor = right.copy(), right.copy(), right.copy()
+    first[0], ahead[500], sensor[700, 3] = 0.0, 4.3e9, 4.3e9
+    counts = {}
+    for name, times in {"right": right, "1970": first, "2106": ahead, "one sensor in 2106": sensor}.items():
+        watch = Watch((0.0, 2 / 86400), size, 1)
+        for t in range(ticks):
+            conditions = np.full((size, 3), np.nan)
+            conditions[:, TIME] = times[t]
+            watch.judge(ids, np.full(size, t), still, errors[t], conditions)
+        counts[name] = int(watch.arrays()["alarms.noted"][0])
+    assert 60 <= counts["right"] <= 180  # 2 a day for 58 days
+    # A wrong one counts as a hundred hours of 1500, most at the beginning: not as 50 years.
+    assert all(abs(count - counts["right"]) <= 0.25 * counts["right"] for count in counts.values()), counts
+
+
+def test_a_model_with_more_lengthscales_than_those_of_the_fleet_gets_a_sentence():
+    fleet = sg.Fleet(sg.KRLST(capacity=5), size=2, lengthscale=np.ones(2))
+    before = fleet.to_bytes()
+    with pytest.raises(ValueError, match=r"have 1 lengthscale each; got a model with 2. Build the fleet with lengthsc"):
+        fleet.replace(0, sg.KRLST(capacity=5, lengthscale=np.array([1.0, 2.0])))
+    assert fleet.to_bytes() == before
+    fleet.replace(1, sg.KRLST(capacity=5, lengthscale=3.0))
+    assert fleet.model(1).get_params()["lengthscale"] == 3.0
 
 
 def test_what_cannot_be_judged_gets_a_sentence():

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.saved import Shape
 from streamgp.contract.turns import guard
 from streamgp.fleet import checks, devices, own
@@ -277,7 +277,10 @@ class Fleet(Models):
             assert self._waiting is not None
             parts, places = [], []
             for part, where in rows.turns():
+                numbers = self._engine.rows_seen()[part.models, None]
                 prediction, kept = self._engine.issue(part)
+                if self._watch is not None:  # by which the row is judged when its target comes
+                    kept = np.hstack([kept, numbers, packed(prediction, self._watch.outputs)])
                 tickets[where] = self._waiting.put(part.models, kept)
                 parts.append(prediction)
                 places.append(where)
@@ -305,6 +308,7 @@ class Fleet(Models):
             return
         checks.refuse(self, rows)
         rows = rows._replace(conditions=checks.conditions(self, rows, came, noise, time))
+        checks.refuse_no_time(self, rows)
         grouped = came.grouped(places[:, None])[:, 0]
         with self._undone_on_error(rows):
             if not certain:
@@ -312,8 +316,23 @@ class Fleet(Models):
             assert self._engine is not None
             for part, where in rows.turns():
                 now = grouped[where]
-                self._engine.resolve(part, self._waiting.kept(now), *self._waiting.state_of(now))
+                kept, states = self._waiting.kept(now), self._waiting.state_of(now)
+                for some, at in self._judged(part, kept):
+                    own = np.ascontiguousarray(kept[at, : self._engine.kept_width()])
+                    self._engine.resolve(some, own, *(state[at] for state in states))
                 self._waiting.take(now)
+
+    def _judged(self, rows: Rows, kept: FloatArray) -> list[tuple[Rows, np.ndarray]]:
+        """Late rows, one of each model, as they are to be learned, and their places: judged as they were predicted."""
+        if self._watch is None:
+            return [(rows, np.arange(len(rows.X)))]
+        assert self._engine is not None
+        assert rows.Y is not None
+        width = self._engine.kept_width()
+        prediction = unpacked(kept[:, width + 1 :], self._prototype._empty(), self._watch.outputs)
+        numbers = kept[:, width].astype(np.int64)
+        found, limit = self._watch.judge(rows.models, numbers, prediction, rows.Y, rows.conditions)
+        return _discounted(self._recipe, rows, found, limit) if self._discounts else [(rows, np.arange(len(rows.X)))]
 
     def waiting(self, tickets: Any) -> np.ndarray:
         """Return the id of the model whose row waits under each ticket, (n,); -1: no row does."""
@@ -391,7 +410,8 @@ class Fleet(Models):
             numbers = before[part.models] + turn
             found[:, where], limit = watch.judge(part.models, numbers, prediction, part.Y, part.conditions)
             if learned is None:
-                _learn_discounted(engine, self._recipe, part, found[:, where], limit)
+                for some, _ in _discounted(self._recipe, part, found[:, where], limit):
+                    engine.advance(some, False)
             parts.append(prediction)
             places.append(where)
         if learned is None:
@@ -482,18 +502,17 @@ def is_on_a_gpu(values: Any) -> bool:
     return hasattr(values, "__cuda_array_interface__")
 
 
-def _learn_discounted(engine: devices.Engine, recipe: StreamModel, rows: Rows, found: FloatArray, limit: float) -> None:
-    """Learn one row of each model, those with a spike as Alarms does."""
+def _discounted(recipe: StreamModel, rows: Rows, found: FloatArray, limit: float) -> list[tuple[Rows, np.ndarray]]:
+    """One row of each model, as they are to be learned: those with a spike as Alarms does, and the others."""
     assert rows.Y is not None
     spikes = ((found[1] == SPIKE) & ~np.isnan(rows.Y)).any(axis=1)
-    if spikes.any():
-        spiking, where = rows.of(np.flatnonzero(spikes))
-        assert spiking.Y is not None
-        Y, conditions = discounted(recipe, spiking.Y, spiking.conditions, found[:, where], limit)
-        engine.advance(spiking._replace(Y=Y, conditions=conditions), False)
-        rows, _ = rows.of(np.flatnonzero(~spikes))
-    if len(rows.X):
-        engine.advance(rows, False)
+    if not spikes.any():
+        return [(rows, np.arange(len(spikes)))]
+    spiking, where = rows.of(np.flatnonzero(spikes))
+    assert spiking.Y is not None
+    Y, conditions = discounted(recipe, spiking.Y, spiking.conditions, found[:, where], limit)
+    others = rows.of(np.flatnonzero(~spikes))
+    return [(spiking._replace(Y=Y, conditions=conditions), where), *([others] if len(others[1]) else [])]
 
 
 def float_type(dtype: Any) -> type:

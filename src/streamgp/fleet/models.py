@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.prediction import packed
 from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
 from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
@@ -75,11 +76,19 @@ class Models(Saved):
             if self._rate is not None:
                 self._watch = Watch(self._rate, self.size, shape.p or 1)
             if self._places:
-                waiting, before = Waiting(self._places, engine.kept_width(), self.size), self._waiting
+                waiting, before = Waiting(self._places, self._kept_width(engine), self.size), self._waiting
                 if before is not None:
                     waiting.count_on(before)
                 self._waiting = waiting
         self._prototype._shape = self._shape = shape
+
+    def _kept_width(self, engine: Engine) -> int:
+        """How many numbers are kept of a row that waits: with alarms also its number and what was predicted."""
+        if self._watch is None:
+            return engine.kept_width()
+        p = self._watch.outputs
+        like = self._prototype._empty()._each(lambda _: np.empty((0, p)))
+        return engine.kept_width() + 1 + int(packed(like, p).shape[1])
 
     def _begin(self, rows: Rows, scalar: bool) -> None:
         """Allocate for the first rows, or for the first target."""
@@ -204,6 +213,13 @@ class Models(Saved):
                 f"a model of a fleet must have the settings of all: {self._recipe!r}; got {model!r}. Take it from "
                 "fleet.model(i), or build it with the same settings."
             )
+        for name, values in self._own.items():
+            if (given := own.usual(model, name).size) not in (1, values.shape[1]):
+                raise ValueError(
+                    f"the models of this fleet have {values.shape[1]} {name}{'s' * (values.shape[1] > 1)} each; got a "
+                    f"model with {given}. Build the fleet with {name}= of shape (size, {given}), or the model with "
+                    f"{'one' if values.shape[1] == 1 else f'one or {values.shape[1]}'}."
+                )
         devices.refuse_unfit(*self._device, model, {})
         twin, mine = model.copy(), self._shape
         theirs = twin._shape
