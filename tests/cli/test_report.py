@@ -77,6 +77,15 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_the_run(tmp_path, monk
     assert '--plot needs matplotlib: pip install "streamgp[plots]"' in done.stderr
 
 
+def test_the_head_of_a_report_names_the_last_time_that_is_known(tmp_path):
+    rows = [f"2024-01-01T{t // 60:02d}:{t % 60:02d}:00" for t in range(119)]
+    source, page = tmp_path / "a.csv", tmp_path / "r.html"
+    source.write_text("at,x,y\n" + "".join(f"{at},{i % 7},{i % 5}\n" for i, at in enumerate([*rows, ""])))
+    done = streamgp("run", source, "--target", "y", "--report", page, "--out", tmp_path / "o.csv", *SMALL)
+    assert done.exit_code == 0, done.stderr
+    assert "120 rows, 2024-01-01 00:00 to 2024-01-01 01:58" in page.read_text()
+
+
 def test_a_few_bounds_that_reach_far_do_not_flatten_the_picture():
     x = np.linspace(0.0, 1.0, 200)
     series = {name: x.copy() for name in ("observed_low", "observed_high", "mean_low", "mean_high")}

@@ -10,6 +10,8 @@ import pytest
 from streamgp.job import Pipeline
 from streamgp.job.scores import RunningScores, as_table, shown
 from streamgp.tables import PredictedRows
+from streamgp.tables.formats import Chunk
+from streamgp.tables.recognizing import recognize
 from tests.job.test_pipeline import SETTINGS, schema_of, stream, taken
 
 SMALL = {"KRLST": SETTINGS, "auto": {"capacity": 5, "features": 5, "warmup": 40, "tune": False}}
@@ -219,3 +221,18 @@ def test_the_table_shows_both_parts_or_the_one_there_is():
 )  # fmt: skip
 def test_numbers_have_four_figures_and_no_exponent(value, text):
     assert shown(value) == text
+
+
+def test_no_yardstick_counts_rows_of_a_season_where_times_are_uneven():
+    rng = np.random.default_rng(0)
+    hour = 3600.0
+    gaps = {"even": np.full(200, hour), "gaps": np.where(np.arange(200) % 50, hour, 5 * hour)}
+    gaps |= {"uneven": hour * rng.choice([1.0, 0.25, 2.5], 200, p=[0.6, 0.2, 0.2])}
+    for name, between in gaps.items():
+        at = 1.7e9 + np.cumsum(between)
+        chunk = {"time": [f"{t:.0f}" for t in at], "y": [f"{v:.3f}" for v in rng.normal(size=200)]}
+        schema = recognize(Chunk(chunk, range(2, 202)), "y")
+        assert schema.seasons == (24, 168)
+        names = Pipeline(schema, "KRLST", SETTINGS).scores.names
+        assert ("value 24 rows ago" in names) == (name != "uneven")
+        assert type(schema).from_dict(schema.to_dict()) == schema

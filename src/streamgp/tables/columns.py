@@ -66,6 +66,7 @@ class Schema:
         ticket: the column by which a row is known again when its target comes in a later one; "" when there is none.
         time_parts: the columns that make up the time, such as year, month, day and hour; () where one column says it.
         spare: inputs, the last ones, for levels of categories that appear later.
+        uneven: whether rows come at such times that the value of so many rows ago is not that of a season ago.
     """
 
     columns: tuple[Column, ...]
@@ -77,6 +78,7 @@ class Schema:
     ticket: str = ""
     time_parts: tuple[str, ...] = ()
     spare: int = 0
+    uneven: bool = False
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -152,10 +152,12 @@ def recognize(
             else Column(c.name, "ignored", (), "not in inputs")
             for c in columns
         )
-    seasons = _seasons(reader.dates(times)) if times and not ticket else ()
+    dates = reader.dates(times) if times and not ticket else np.empty(0)
+    seasons, uneven = _seasons(dates), _uneven(dates)
     open_ones = growing and any(c.kind == "category" and not c.closed for c in columns if c.name in used)
     spare = SPARE if open_ones else 0
-    return Schema(columns, target, tuple(used), time or ", ".join(parts), cycles, seasons, ticket, parts, spare)
+    when = time or ", ".join(parts)
+    return Schema(columns, target, tuple(used), when, cycles, seasons, ticket, parts, spare, uneven)
 
 
 def refuse_uses(declared: Mapping[str, Declared], target: str, inputs: Sequence[str] | None, ticket: str) -> None:
@@ -318,6 +320,12 @@ def _seasons(known: FloatArray) -> tuple[int, ...]:
         return ()
     rows = [length / spacing for length in (DAY, WEEK)]
     return tuple(round(count) for count in rows if 2 <= count <= MOST_SEASON and abs(count - round(count)) < 1e-6)
+
+
+def _uneven(known: FloatArray) -> bool:
+    """Whether more than a tenth of the rows do not come one usual gap after the row before, to a quarter of it."""
+    usual = usual_gap(known)
+    return len(known) > 1 and bool(np.mean(np.abs(np.diff(known) - usual) > 0.25 * usual) > 0.1)
 
 
 def _cycles(known: FloatArray) -> tuple[str, ...]:
