@@ -151,15 +151,14 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     X, y = changing()
     pipeline = Pipeline(schema_of(3), "auto", CHANGE, 0)
     said = taken(pipeline, X, y)
-    ((row, sentence),) = pipeline.drift
+    (row,) = pipeline.model.changes
     assert 500 < row < 530
-    assert sentence.startswith("the stream changed")
     assert any(name.endswith(f", from row {row + 1}") for name in pipeline.chosen.names)
     assert len(processes(pipeline)) <= MOST_PROCESSES[1]
     fixed = Pipeline(schema_of(3), "auto", CHANGE | {"drift": False}, 0)
     without = taken(fixed, X, y)
-    assert fixed.drift == []
-    assert not fixed.watches_drift
+    assert list(fixed.model.changes) == fixed.drift == []
+    assert not fixed.changes.on
     assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
 
 
@@ -174,7 +173,7 @@ def test_a_generation_is_tuned_again_only_if_the_stream_has_changed(at, monkeypa
     taken(pipeline, X[510:], y[510:])
     searches = [sentence for sentence in told if sentence.startswith("tuning")]
     assert [sentence.endswith("160 rows") for sentence in searches] == [False, *([True] if at == 500 else [])]
-    assert bool(pipeline.drift) == (at == 500)
+    assert bool(pipeline.model.changes) == (at == 500)
     assert pipeline._staged._now.generation == -1
 
 
@@ -188,7 +187,7 @@ def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_s
         X = np.roll(X, -horizon, axis=0)
     whole = Pipeline(schema_of(3), "auto", untuned, 1, horizon)
     expected = taken(whole, X, y)
-    assert len(whole.drift) == 1
+    assert len(whole.model.changes if not horizon else whole.model.inner.changes) == 1
     pieces = Pipeline(schema_of(3), "auto", untuned, 1, horizon)
     assert_same(expected, taken(pieces, X, y, cuts=[7, 333, 505, 506, 600, 701]))
     for stop in stops:
@@ -206,7 +205,8 @@ def test_a_change_soon_after_another_is_answered_too():
     y = np.where(np.arange(1200) < 650, y, np.cos(3 * X[:, 2]) + 0.05 * np.random.default_rng(1).normal(size=1200))
     pipeline = Pipeline(schema_of(3), "auto", CHANGE, 0)
     said = taken(pipeline, X, y)
-    assert [500 < pipeline.drift[0][0] < 530, 650 < pipeline.drift[-1][0] < 700] == [True, True]
+    first, *_, last = pipeline.model.changes
+    assert [500 < first < 530, 650 < last < 700] == [True, True]
     assert error(said, slice(800, None)) < 0.2
     assert len(processes(pipeline)) <= MOST_PROCESSES[1]
 
@@ -220,7 +220,7 @@ def test_bursts_of_noise_are_told_as_no_change(seed):
         y[start : start + 15] += rng.normal(size=15)
     pipeline = Pipeline(schema_of(3), "auto", CHANGE, 0)
     taken(pipeline, X, y)
-    assert pipeline.drift == []
+    assert list(pipeline.model.changes) == pipeline.drift == []
     assert not any("from row" in name for name in pipeline.chosen.names)
 
 

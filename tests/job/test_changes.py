@@ -38,6 +38,36 @@ def test_a_change_is_told_with_its_place_and_its_size():
     assert change.times > 2
 
 
+def test_a_change_is_told_by_the_same_rule_whatever_the_model():
+    X, y, mean = stream(5000, 0, 1.18, 3050)
+    rng = np.random.default_rng(9)
+    rows = [watched(X, y, mean + 0.3 * k * rng.normal(size=5000)).found[0].row for k in range(3)]
+    assert max(rows) - min(rows) <= 50
+    assert all(3000 <= row <= 3100 for row in rows)
+
+
+def test_a_model_that_gets_better_is_no_change():
+    X, y, mean = stream(5000, 4)
+    mean[:2500] += 0.6 * np.random.default_rng(5).normal(size=2500)
+    assert watched(X, y, mean).found == []
+
+
+def test_the_sign_of_a_change_is_that_of_the_targets_beside_those_of_the_same_inputs():
+    X, y, mean = stream(5000, 6, 1.12, 3000)
+    X[3000:, 0] -= 3.0  # inputs move at the same time: targets fall, but less than these inputs would let them
+    y[3000:] -= 3.0 * 1.12
+    mean[3000:] -= 3.0 * 1.12
+    y[3500] = -1e6  # a broken reading has no say
+    (change,) = watched(X, y, mean).found
+    assert y[3000:3400].mean() < y[:3000].mean()
+    assert change.shift > 0
+    X, y, mean = stream(5000, 7)
+    y[3000:] += 3 * X[3000:, 2]  # both signs
+    mean[3000:] += 3 * X[3000:, 2]
+    (change,) = watched(X, y, mean).found
+    assert change.shift == 0.0
+
+
 def test_streams_that_stay_the_same_are_not_told_of():
     assert [len(watched(*stream(4000, seed)).found) for seed in range(1, 9)] == [0] * 8
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamgp.contract import snapshot
-from streamgp.job import Pipeline
+from streamgp.job import Pipeline, verdict
 from tests.cli.test_run import streamgp
 from tests.job import test_late as late
 from tests.job.test_pipeline import SETTINGS, assert_same, schema_of, stream, taken
@@ -39,7 +39,9 @@ def test_a_fill_value_is_a_missing_target(case, value):
     assert_same(taken(one, X, y), taken(other, X, gaps))
     assert repr(one.score_summary()) == repr(other.score_summary())  # NaN where there are no rows yet
     assert (one.health["fill_values"], other.health["fill_values"]) == (3, 0)
-    assert "3 targets looked like fill values and were not learned (first: row 111, value" in one.screening.sentence()
+    assert one.screening.sentence().startswith(
+        "3 targets lay far outside all before them and were not learned (first: row 111, value"
+    )
     assert other.screening.sentence() == ""
 
 
@@ -67,6 +69,21 @@ def test_it_does_not_matter_how_rows_are_handed_over_or_where_a_run_is_saved(cas
             again = Pipeline.from_bytes(again.to_bytes())
         assert_same(said, {name: np.concatenate([part[name] for part in parts]) for name in said})
         assert again.to_bytes() == whole.to_bytes()
+
+
+@pytest.mark.more
+def test_a_target_that_only_the_model_doubts_is_counted_once_and_told():
+    X, y = stream(400)
+    y[300] = y.max() + 3 * np.ptp(y)
+    pipeline = Pipeline(schema_of(2), "auto", AUTO | {"warmup": 200}, 3)
+    said = taken(pipeline, X, y)
+    assert pipeline.model.health.fill_values == pipeline.health["fill_values"] == 1
+    assert pipeline.screening.sentence().startswith("1 target lay far outside all before it and was not learned (first")
+    assert "1 target lay far outside all before it and was not learned." in verdict.verdict(pipeline)
+    assert said["observed"][300] == y[300]
+    known = np.isfinite(said["mean"]) & np.isfinite(said["lower"]) & (np.arange(400) != 300)
+    share = 1 - np.mean((y - said["mean"])[known] ** 2) / np.var(y[known])
+    assert pipeline.score_summary()["start_up"]["explained"] == pytest.approx(share, abs=1e-8)
 
 
 def test_late_targets_are_screened_when_they_come():
@@ -104,10 +121,11 @@ def test_the_summary_the_report_and_json_tell_of_fill_values(tmp_path):
     options = ["--target", "y", "--model", "KRLST", "--set", "tune=off", "--report", page]
     done = streamgp("run", source, *options)
     assert (
-        "3 targets looked like fill values and were not learned (first: row 111, value -9999); to learn them all, "
-        "use --set screen=off"
+        "3 targets lay far outside all before them and were not learned (first: row 111, value -9999); to learn them "
+        "all, use --set screen=off"
     ) in done.stderr
-    assert '["targets like fill values, not learned","3"]' in page.read_text()
+    assert "\n3 targets lay far outside all before them and were not learned.\n" in done.stderr  # the verdict
+    assert '["targets far outside all before them, not learned","3"]' in page.read_text()
     last = streamgp("run", source, *options, "--json").stdout.splitlines()[-1]
     health = json.loads(last)["summary"]["health"]
     assert (health["fill_values"], health["repairs"]) == (3, 0)
@@ -120,7 +138,7 @@ def test_a_snapshot_with_another_screen_is_refused():
     for name, bad in (
         ("screen", np.full((1, 9), np.nan)),
         ("first_rows", np.zeros((3, 3))),
-        ("fill_value", np.zeros(3)),
+        ("fill_value", np.zeros(2)),
     ):
         with pytest.raises(snapshot.SnapshotError, match="screen must be finite numbers|has shape"):
             Pipeline.from_bytes(snapshot.packed(header, tensors | {name: bad}))

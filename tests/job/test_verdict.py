@@ -11,6 +11,7 @@ from streamgp.cli.next_steps import next_steps
 from streamgp.job import Job, Observer, verdict
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.verdict import leaders
+from streamgp.tables.writing import PredictedRows
 
 SMALL = {"capacity": 10, "tune": False, "warmup": 50}
 
@@ -106,6 +107,25 @@ def test_the_share_that_is_explained_is_that_of_its_definition(tmp_path):
     known = np.isfinite(y) & np.isfinite(mean) & ~np.isnan(lower)
     expected = 1 - np.mean((y - mean)[known] ** 2) / np.var(y[known])
     assert run.score_summary()["start_up"]["explained"] == pytest.approx(expected, abs=1e-8)
+
+
+def test_intervals_are_as_they_should_only_where_the_worst_window_holds(tmp_path):
+    run = Job(table(tmp_path / "a.csv", 600), "load", model="KRLST", settings=SMALL).run().pipeline
+    scored, level = run.scores, 0.9
+    for outside, expected in ((100, None), (129, "but only 87.1% in the 1,000 rows up to row 2,500"), (128, None)):
+        scores = run._scores = type(scored)(["previous value"])
+        inside = np.ones(3000)
+        inside[500 : 500 + 93], inside[1500 : 1500 + outside] = 0.0, 0.0
+        inside[2500 : 2500 + 93] = 0.0
+        rows, flat = np.arange(501, 3501), np.zeros(3000)
+        for cut in np.split(np.arange(3000), [7, 1001, 1700]):
+            y = np.where(inside[cut] > 0, 0.5, 2.0)
+            columns = [flat[cut] + value for value in (0, -1, 1, 1)]
+            scores.add(PredictedRows(rows[cut], None, *columns, y, *[flat[cut]] * 4, yardsticks=flat[cut, None]))
+        told = verdict._honesty(run, part(coverage=np.mean(inside), rows=3000))
+        assert told.endswith(f"{expected}." if expected else ", as they should.")
+        assert scores.worst_window() == (1 - max(outside, 93) / 1000, 2500)
+    assert verdict._tolerated(level, 1000) == pytest.approx(0.02846, abs=1e-5)
 
 
 def test_too_few_rows_are_not_judged(tmp_path):

@@ -1,10 +1,14 @@
 """Changes: when the inputs have begun to explain the target otherwise, found by evidence, for people to be told.
 
-A reference that never forgets, a parabola through all rows so far, predicts blocks of rows before it learns them. Its
-median error in each block, in units of that of the run's model, is ranked among the blocks before. While the stream
-stays the same, ranks are as good as drawn at random; after a change the model adapts, the reference does not, and small
-p-values follow each other. As in ``wrappers/drift.py`` they are wagers: the sum of their products is evidence. By
-chance it exceeds e at most once in e blocks. Noise that grows counts for both, and is no change.
+A reference that never forgets, a parabola through all rows so far, predicts blocks of rows before it learns them. The
+logarithm of its median error in each block is compared with those of the blocks before, as it is and less that of the
+run's model, by Student's t; the larger p-value counts. While the stream stays the same, p-values are as good as drawn at
+random; after a change the model adapts, the reference does not, and small ones follow each other. As in
+``wrappers/drift.py`` they are wagers: the sum of their products is evidence. By chance it exceeds e at most once in e
+blocks. Noise that grows counts for both, and a model that gets better leaves the reference as it was: neither is a
+change. Ranks would need no distribution, but a thousand rows before the first change could be told.
+
+This is the one rule by which a run tells changes, whatever its model: what models do about changes is their own affair.
 """
 
 from __future__ import annotations
@@ -13,24 +17,33 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import stdtr
 
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 from streamgp.wrappers.drift import FAIR, MOST
 
-BLOCK = 100  # rows whose median errors are compared: errors of neighbors are alike, those of blocks hardly
-FEWEST = 5  # blocks that the reference has learned before it is compared
-KEPT = 512  # blocks among which errors are ranked
-ENOUGH = 1e3  # evidence of a change
-CLEAR = 1.2  # and the error of the reference has grown by this factor
+BLOCK = 25  # rows whose median errors are compared: errors of neighbors are alike, those of blocks hardly
+FIRST = 200  # rows that the reference learns before it is compared
+WAIT = 100  # rows that may wait until they are looked at together
+KEPT = 2048  # blocks with which errors are compared
+ENOUGH = 1e5 / BLOCK  # evidence of a change: by chance once in 100 000 rows, at most
+CLEAR = 1.2  # and the error of the reference has grown by this factor, as it is and in units of the model's
+ONE_SIDED = 0.5  # of the reference's error: a shift of the targets is told if it is more; errors of both signs are none
 CURVED = 12  # most inputs whose squares and products are inputs of the reference
 MOST_INPUTS = 200  # with more there is no reference
 MOST_CHANGES = 100  # that are kept
 FARTHEST = 10.0  # standard units beyond which an input of the reference counts as that far
 RIDGE = 1e-3  # added to the correlations of the reference's inputs, so that equal ones share what they explain
 TINY = 1e-300  # below any error
-NUMBERS = 5  # of a block: its ratio of errors, mean residual, mean reference, first row and its time
+LEAST_SPREAD, LEAST_P = (
+    1e-9,
+    1e-12,
+)  # of logarithms, so that rounding is no change; of p-values, all of which count alike
+# Of a block: the logarithm of the reference's error over the model's, and of its own, its residual, what it predicts
+# (all of them medians), the first row and its time.
+NUMBERS = 6
 
 
 class StreamChange(NamedTuple):
@@ -41,7 +54,7 @@ class StreamChange(NamedTuple):
         moment: the time of this row; NaN: not known.
         noticed: the row after which it was clear.
         times: how many times as much as before the reference errs.
-        shift: by how much targets are higher than the same inputs gave before, on average.
+        shift: by how much targets are higher than the same inputs gave before; 0 where errors have both signs.
         level: what they gave.
     """
 
@@ -67,7 +80,7 @@ class Changes:
         self._pairs = np.triu_indices(d) if d <= CURVED else (np.arange(0), np.arange(0))
         f = d + len(self._pairs[0])
         # Inputs, target, prediction, number and time of the rows of the next block, and how many there are.
-        self._rows, self._filled = np.zeros((BLOCK, d + 4)), np.zeros(1, dtype=np.int64)
+        self._rows, self._filled = np.zeros((FIRST, d + 4)), np.zeros(1, dtype=np.int64)
         self._units = np.zeros((2, d))  # of the inputs: what is subtracted, and what the rest is divided by
         self._count = np.zeros(1)  # rows that the reference has learned
         self._mean, self._moments = np.zeros(f + 1), np.zeros((f + 1, f + 1))  # of its inputs and the target
@@ -87,8 +100,8 @@ class Changes:
 
     @property
     def rows_until_look(self) -> int:
-        """How many rows may wait before they are added, so that a change is found no later."""
-        return BLOCK - int(self._filled[0])
+        """How many rows may wait before they are added."""
+        return WAIT - int(self._filled[0]) % WAIT
 
     def add(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: np.ndarray, moments: FloatArray) -> None:
         """Look at rows that were predicted.
@@ -107,17 +120,17 @@ class Changes:
             X, y, mean, row, moments = X[known], y[known], mean[known], row[known], moments[known]
         start, n, d = 0, len(y), X.shape[1]
         while start < n:
-            at = int(self._filled[0])
-            stop = min(n, start + BLOCK - at)
+            at, wanted = int(self._filled[0]), BLOCK if self._count[0] else FIRST
+            stop = min(n, start + wanted - at)
             rows = self._rows[at : at + stop - start]
             rows[:, :d] = X[start:stop]
             for place, values in enumerate((y, mean, row, moments), d):
                 rows[:, place] = values[start:stop]
             self._filled[0] = at = at + stop - start
             start = stop
-            if at == BLOCK:
+            if at == wanted:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    self._look(self._rows[:, :-4], *self._rows[:, -4:].T)
+                    self._look(self._rows[:at, :-4], *self._rows[:at, -4:].T)
                 self._rows[:], self._filled[0] = 0.0, 0
 
     def _look(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: FloatArray, moments: FloatArray) -> None:
@@ -128,10 +141,11 @@ class Changes:
         Z = np.column_stack([U, U[:, self._pairs[0]] * U[:, self._pairs[1]], y])
         if not np.isfinite(Z).all():
             return
-        if self._count[0] >= FEWEST * BLOCK:
+        if self._count[0]:
             reference = self._predicted(Z)
-            ratio = math.log(max(_median(y - reference), TINY) / max(_median(y - mean), TINY))
-            if self._judge([ratio, np.mean(y - reference), np.mean(reference), row[0], moments[0]], row[-1]):
+            error, own = (math.log(max(np.median(np.abs(y - one)), TINY)) for one in (reference, mean))
+            about = np.median(y - reference), np.median(reference)
+            if self._judge([error - own, error, *about, row[0], moments[0]], row[-1]):
                 return
         n, k = self._count[0], len(Z)
         away = Z.mean(axis=0) - self._mean
@@ -151,22 +165,26 @@ class Changes:
 
     def _judge(self, block: list[Any], last: float) -> bool:
         """Whether this block makes it clear that the stream has changed."""
-        before = self._blocks[:, 0]
+        before = self._blocks[:, :2]
         self._blocks = np.concatenate([self._blocks, [block]])[-KEPT:]
-        if not len(before):
+        if (n := len(before)) < 2:
             return False
-        p = (1.0 + np.count_nonzero(before >= block[0])) / (1.0 + len(before))
+        spread = math.sqrt(1.0 + 1.0 / n) * before.std(axis=0, ddof=1)
+        t = (block[:2] - before.mean(axis=0)) / np.maximum(spread, LEAST_SPREAD)
+        p = max(stdtr(n - 1.0, -t.min()), LEAST_P)
         wager = min(MOST, 0.5 * FAIR / math.sqrt(p))
         self._evidence[0] = min((1.0 + self._evidence[0]) * wager, ENOUGH**4)  # so that it can fade again
         if self._evidence[0] < ENOUGH:
             return False
         at = _split(self._blocks[:, 0])
-        times = math.exp(np.median(self._blocks[at:, 0]) - np.median(self._blocks[:at, 0]))
-        if times < CLEAR:
+        _, error, residual, level, first, moment = self._blocks[at:].T
+        grown = np.median(self._blocks[at:, :2], axis=0) - np.median(self._blocks[:at, :2], axis=0)
+        if grown.min() < math.log(CLEAR):
             return False
-        _, shift, level, _, _ = self._blocks[at:].mean(axis=0)
-        _, _, _, first, moment = self._blocks[at]
-        self._found = np.concatenate([self._found, [[first, moment, last, times, shift, level]]])[-MOST_CHANGES:]
+        shift = np.median(residual) - np.median(self._blocks[:at, 2])
+        one_sided = abs(shift) > ONE_SIDED * math.exp(np.median(error))
+        told = first[0], moment[0], last, math.exp(grown[1]), shift if one_sided else 0.0, np.median(level)
+        self._found = np.concatenate([self._found, [told]])[-MOST_CHANGES:]
         self._count[:], self._mean[:], self._moments[:], self._evidence[:] = 0.0, 0.0, 0.0, 0.0
         self._blocks = self._blocks[:0]
         return True
@@ -196,11 +214,7 @@ class Changes:
         refuse_unlike(saved, wanted)
         for name in wanted:
             setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
-        require("rows of the next block", self._filled, at_least=0, at_most=BLOCK - 1)
-
-
-def _median(errors: FloatArray) -> float:
-    return float(np.median(np.abs(errors)))
+        require("rows of the next block", self._filled, at_least=0, at_most=FIRST - 1)
 
 
 def _split(ratios: FloatArray) -> int:

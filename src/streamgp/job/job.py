@@ -261,8 +261,8 @@ class Job:
             after = f"{pipeline.request.chosen_after()} {'targets' if late else 'rows'}"
             model = leaders(pipeline) if len(pipeline.weights) > 1 else f"{chosen.name} ({chosen.reason})"
             self._tell(summary, f"model after {after}: {model}")
-            if not pipeline.watches_drift:
-                self._tell(summary, "drift detection: off")
+            if not pipeline.changes.on:
+                self._tell(summary, "changes of the stream are not looked for")
         for row, event in [*pipeline.drift, *pipeline.alarms]:
             if (row, event) not in told:
                 self._tell(summary, f"{pipeline.when(row)}: {event}")

@@ -27,7 +27,8 @@ class LateRun(SavedRun):
         new: list[int] = []  # rows of the block that are predicted
         judged = [np.empty((2, 0))]  # of these
         issued, scored = [self.stream._empty()], [self.stream._empty()]
-        targets, moments, observed = [np.empty(0)], self.times.moments(rows.times, self.stream), rows.y.copy()
+        targets, learned = [np.empty(0)], [np.empty(0)]
+        moments, observed = self.times.moments(rows.times, self.stream), rows.y.copy()
         for i, (name, alone) in enumerate(rows.tickets or []):
             y, time, comes, found = rows.y[i : i + 1], part(moments, i, i + 1), not np.isnan(rows.y[i]), None
             known = name in late or (alone and comes)
@@ -35,14 +36,13 @@ class LateRun(SavedRun):
             if known and number is None:
                 late.ignored += 1
                 continue
-            y = self.screening.take(y, self.rows + 1 + i) if comes else y
             if number is not None:
                 p = self._delayed.resolve(number, y, time=time)
             else:
                 X = self.encoder.fill(rows.part(i, i + 1)).X
                 if comes:
                     late.close(name)
-                    observed[i], p, found = y[0], self.stream.track(X, y[:, None], time=time), self._judged
+                    p, found = self.stream.track(X, y[:, None], time=time), self._judged
                 else:
                     late.issue(name, self.stream.rows_seen)
                     p = self._delayed.issue(X[0], time=None if self.stream._needs_time else time)
@@ -52,11 +52,14 @@ class LateRun(SavedRun):
                 judged.append(np.full((2, 1), np.nan) if found is None else found)
                 issued.append(p)
             if comes:
+                learned.append(self._measured.taken[:, 0])
+                observed[i : i + 1] = y = self.screening.take(y, learned[-1], self.rows + 1 + i)
                 scored.append(p)
                 targets.append(y)
                 self.times.add(None if rows.times is None else rows.times[i : i + 1], 1)
         first, y = self.scores.rows + 1, np.concatenate(targets)
         self.scored = in_columns(self, joined(scored), np.arange(first, first + len(y)), y)
+        self.scored = self.scored._replace(learned=np.concatenate(learned))
         self.scores.add(self.scored)
         self.mark_events()
         row = self.rows + 1 + np.array(new, dtype=int)
@@ -117,15 +120,18 @@ class LateRun(SavedRun):
         """
         time, stream = self.times.moments([""] * len(y) if times is None else times, self.stream), self.stream
         numbers = np.arange(self.rows + 1, self.rows + len(y) + 1)
-        y = self.screening.take(y, self.rows + 1)
+        learned = np.empty(len(y))
         for t, line in enumerate(lines):
             Y = y[t : t + 1, None]
             conditions = stream._conditions(1, Y, time=part(time, t, t + 1), many=True)
             with stream._whole(quick=True):
-                learn_issued(stream, line, stream._screened(Y), conditions, last=False, unchanged=False)
+                Y = stream._screened(Y)
+                learn_issued(stream, line, Y, conditions, last=False, unchanged=False)
+            learned[t] = Y[0, 0]
+        y = self.screening.take(y, learned, self.rows + 1)
         self.rows += len(y)
         self.times.add(times, len(y))
-        self.scored = self._issued(lines, numbers, y)
+        self.scored = self._issued(lines, numbers, y)._replace(learned=learned)
         self.scores.add(self.scored)
         self.mark_events()
         return self.scored

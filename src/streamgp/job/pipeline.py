@@ -69,11 +69,12 @@ class Pipeline(LateRun):
         self.lags = checked_lags(schema, self.request, lags)
         compile_ahead(self.request.model)  # all at once, before the first model asks for its part
         self.rows = 0
-        named = yardsticks(len(schema.input_names), self.lags, self.horizon, schema.seasons)
+        seasons = () if schema.uneven else schema.seasons
+        named = yardsticks(len(schema.input_names), self.lags, self.horizon, seasons)
         self._stream = stream_model(schema, self.request, self.lags, list(named.values()))
         self.screening = Screening(len(schema.input_names), self.request.run.screen)
         self._scores = RunningScores(list(named))
-        self._changes = Changes(len(schema.input_names), self.request.run.drift)
+        self._changes = Changes(len(schema.input_names), self.request.run.drift and not schema.ticket)
         self.times = Times(schema.reader, self.request.run.warmup + self.horizon + MORE_TIMES)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
@@ -98,7 +99,6 @@ class Pipeline(LateRun):
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
             X, y, moments = rows.X[start:stop], rows.y[start:stop], part(time, start, stop)
-            y = self.screening.take(y, self.rows + 1)
             self.screening.keep(self.rows, X, y, moments)
             blocks.append(self._track(X, y, moments, shown[start:stop]))
             self._strike_out()
@@ -107,7 +107,7 @@ class Pipeline(LateRun):
         self.mark_events()
         if not (h and ahead):
             return self.scored
-        made = self.scored.since(min(h, n))._replace(time=None, p_value=None, alarm=None)
+        made = self.scored.since(min(h, n))._replace(time=None, p_value=None, alarm=None, learned=None)
         coming, unknown = PredictedRows.joined([made, self.outstanding()]), np.full(n, np.nan)
         return coming.since(len(coming.row) - n)._replace(observed=unknown, log_density=unknown, pit=unknown)
 
@@ -121,7 +121,9 @@ class Pipeline(LateRun):
             shown: (n,) times for people.
         """
         p, numbers = self._stream.track(X, y[:, None], time=time), np.arange(self.rows + 1, self.rows + len(y) + 1)
-        predicted = in_columns(self, p, numbers, y, self._judged)
+        learned = self._measured.taken[:, 0]
+        y = self.screening.take(y, learned, self.rows + 1)
+        predicted = in_columns(self, p, numbers, y, self._judged)._replace(learned=learned)
         self.rows += len(y)
         self._scores.add(predicted)
         self._changes.add(X, y, predicted.mean, numbers, shown)
@@ -143,8 +145,8 @@ class Pipeline(LateRun):
         if self.screening.next_look(self.rows) or (times is not None and uses_time(stream)):
             return None
         stream._refuse_unfit(X, y[:, None])
-        y = self.screening.take(y, self.rows + 1)
         Y = stream._screened(y[:, None])
+        y = self.screening.take(y, Y[:, 0], self.rows + 1)
         told = stream._take_few(X, Y)
         found = few_rows(self.rows + 1, y, told)
         self.rows += len(found)
@@ -159,7 +161,7 @@ class Pipeline(LateRun):
         X, y, Y, shown, told = self._unscored.taken()
         numbers, stream = np.arange(self.rows - len(y) + 1, self.rows + 1), self._measured
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            self.scored = in_columns(self, stream._beside(told, X, Y), numbers, y)
+            self.scored = in_columns(self, stream._beside(told, X, Y), numbers, y)._replace(learned=Y[:, 0])
             self._scores.add(self.scored)
             self._changes.add(X, y, self.scored.mean, numbers, shown)
             self.mark_events()
@@ -171,6 +173,7 @@ class Pipeline(LateRun):
             return
         X, y, time = found
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
+        again.screening = self.screening
         again.report_to(self._staged.doing)
         shown = np.array([self.times.moment(row) for row in range(1, len(y) + 1)])
         again._track(X, y, time if uses_time(self.stream) else None, shown)

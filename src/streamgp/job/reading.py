@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.auto.auto import Auto
-from streamgp.auto.experts import Experts
 from streamgp.auto.importance import importance
 from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract.model import StreamModel
@@ -26,25 +25,16 @@ from streamgp.tables.source import Position
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.alarms import Alarm, Alarms
 from streamgp.wrappers.delayed import Delayed
-from streamgp.wrappers.driftaware import DriftAware
-from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.wrapper import Wrapper
 
 DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
-DRIFT = {
-    "raised": "drift suspected, forgetting faster",
-    "kept": "drift confirmed, keeping the faster model",
-    "reverted": "false alarm, reverted",
-}
 ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
 COUNTED = {
     "spike": ("spike", "spikes"),
     "level": ("change of the level", "changes of the level"),
     "relation": ("change of the relation", "changes of the relation"),
 }
-SAME = 300  # rows: what the models notice so soon before a change is that change
 FAINT = 0.02  # a smaller shift of the targets, as a part of their level, is none to be told
-CHANGED = "the stream changed: models that learned only what came since err less"
 
 
 class Happened(NamedTuple):
@@ -52,13 +42,11 @@ class Happened(NamedTuple):
 
     Args:
         changed: the row after which the last change was clear.
-        noticed: rows at which experts noticed changes, or how many events there were of another model.
         alarms: how many there were.
         chosen: whether models were chosen.
     """
 
     changed: int
-    noticed: tuple[int, ...]
     alarms: int
     chosen: bool
 
@@ -184,8 +172,13 @@ class ReadableRun:
 
     def _sentence(self, alarm: Alarm) -> str:
         cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.encoder.input_names[alarm.cause]}"
-        seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
-        return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
+        seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected"
+        chance = (
+            f"p = {alarm.p_value:.1g}"
+            if alarm.kind == "spike"
+            else f"by chance at most once in {shown(1 / alarm.p_value)} rows"
+        )
+        return f"alarm, {ALARMS[alarm.kind]}: {seen}, {chance}{cause}"
 
     def strangest(self, most: int = 10) -> list[tuple[int, str]]:
         """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
@@ -203,23 +196,9 @@ class ReadableRun:
         return ", ".join(f"{count} {COUNTED[kind][count > 1]}" for kind, count in self.alarm_counts.items() if count)
 
     @property
-    def watches_drift(self) -> bool:
-        """Whether changes are looked for: if it was not switched off, and the model can forget."""
-        if self.request.model == AUTO:
-            return self.request.run.drift
-        return isinstance(self._staged._model._within, DriftAware)
-
-    @property
     def drift(self) -> list[tuple[int, str]]:
-        """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
-        found = self.changes.found
-        # What the models noticed of the same change is not told twice.
-        own = [
-            (row, sentence)
-            for row, sentence in self._noticed()
-            if sentence is not CHANGED or not any(one.row - SAME <= row <= one.noticed for one in found)
-        ]
-        return sorted([*own, *((one.row, self._change(one)) for one in found)])
+        """Where the stream has changed: the number of the row, and a sentence."""
+        return [(one.row, self._change(one)) for one in self.changes.found]
 
     def _change(self, change: StreamChange) -> str:
         """What has changed, for people."""
@@ -235,21 +214,9 @@ class ReadableRun:
     @property
     def happened(self) -> Happened:
         """What has happened so far, as far as it is settled."""
-        staged, alarms = self._staged, self._alarms
-        noticed: tuple[int, ...] = ()
-        if isinstance(staged, Experts):
-            noticed = staged.events
-        elif isinstance(watcher := staged._model._within, DriftAware):
-            noticed = (watcher._noted,)
+        alarms = self._alarms
         raised = 0 if alarms is None else sum(alarms.counts.values())
-        return Happened(self._changes.last_noticed, noticed, raised, staged.chosen is not None)
-
-    @property
-    def suspected(self) -> int:
-        """The row from which errors are larger, where it is not clear yet whether the stream has changed; else 0."""
-        auto = self._auto
-        begin = -1 if auto is None or not auto.rows_seen else auto._shown._now.generation
-        return begin + self.horizon + 1 if auto is not None and begin > 0 and begin not in auto.changes else 0
+        return Happened(self._changes.last_noticed, raised, self._staged.chosen is not None)
 
     def when(self, row: int) -> str:
         """The time of a row at which something happened, or its number where there are no times, for people."""
@@ -263,25 +230,11 @@ class ReadableRun:
         """Keep the times of rows at which something happened."""
         if not self.schema.time:
             return
-        self.times.mark([*(row for row, _ in self._noticed()), *([self.suspected] if self.suspected else [])])
         if self._alarms is not None and self._marked != (count := sum(self.alarm_counts.values())):
             self._marked = count
             self.times.mark(alarm.row + 1 for alarm in self._alarms.events)
         for one in self.changes.found:
             self.times.keep(one.row, one.moment)
-
-    def _noticed(self) -> list[tuple[int, str]]:
-        """What the models have noticed of changes."""
-        first = self.horizon  # rows before the one whose target came with the model's first row
-        if (auto := self._auto) is not None:
-            return [(row + first, CHANGED) for row in auto.changes]
-        staged = self._staged
-        if self.lags:  # rows without a lag are left out
-            first += sum(one.rows_seen for one in self.model._family() if isinstance(one, Lagged)) - staged.rows_seen
-        watcher = staged._model._within
-        if not isinstance(watcher, DriftAware):
-            return []
-        return [(event.row + first + 1, DRIFT[event.direction]) for event in watcher.events]
 
     @property
     def _auto(self) -> Auto | None:

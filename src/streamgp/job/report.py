@@ -18,7 +18,6 @@ from streamgp.tables.columns import is_spare
 from streamgp.tables.writing import WriteError, finite
 
 MOST_MEMBERS = 3  # of a committee that are drawn each by its own line
-SUSPECTED = "errors are larger since; the stream may have changed"
 WINDOW = 500  # rows over which errors and coverage are averaged
 SHOWN_INPUTS = 8
 TIME_LABELS = 5  # along an axis
@@ -161,9 +160,8 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
     running = recorder.running(WINDOW)
     series = recorder.series() | {name: running[name] for name in ("rmse", "coverage", "raw_coverage")}
     horizon = f", {pipeline.horizon} rows ahead" if pipeline.horizon else ""
-    span = f"{pipeline.rows:,} rows" + (
-        f", {_clock(recorder.times[0])} to {_clock(recorder.times[-1])}" if recorder.times else ""
-    )
+    known = [_clock(text) for text in recorder.times if text]
+    span = f"{pipeline.rows:,} rows" + (f", {known[0]} to {known[-1]}" if known else "")
     models = leaders(pipeline)
     speed = f"{summary.rows / summary.seconds:,.0f} rows per second" if summary.seconds else ""
     return {
@@ -174,7 +172,7 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "single": len(pipeline.weights) == 1,
         "numbers": [
             *(
-                [["targets like fill values, not learned", f"{pipeline.screening.count:,}"]]
+                [["targets far outside all before them, not learned", f"{pipeline.screening.count:,}"]]
                 * bool(pipeline.screening.count)
             ),
             *([["diverged, without weight", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
@@ -196,10 +194,7 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "relevance": _relevance(recorder, pipeline.input_names),
         "paths": _paths(recorder),
         "weights": _weights(recorder),
-        "drift": [
-            {"row": row, "text": f"{pipeline.when(row)}: {sentence}"}
-            for row, sentence in [*pipeline.drift, *([(pipeline.suspected, SUSPECTED)] if pipeline.suspected else [])]
-        ],
+        "drift": [{"row": row, "text": f"{pipeline.when(row)}: {sentence}"} for row, sentence in pipeline.drift],
         "alarms": [{"row": row, "text": f"{pipeline.when(row)}: {sentence}"} for row, sentence in pipeline.alarms],
         "strangest": [f"{pipeline.when(row)}: {sentence}" for row, sentence in pipeline.strangest()],
         "alarms_note": _alarms_note(pipeline),
@@ -210,7 +205,7 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
 
 def _drift_note(pipeline: Pipeline) -> str:
     """What stands in place of changes where there are none."""
-    if not (pipeline.watches_drift or pipeline.changes.on):
+    if not pipeline.changes.on:
         return "Drift detection: off."
     told = any(pipeline.alarm_counts.get(kind) for kind in ("level", "relation"))
     return "None but those among the alarms." if told else "None was noticed."

@@ -18,6 +18,7 @@ PARTS = ("start_up", "steady")
 OWN = 2  # scores of a run before those of its yardsticks: with its calibrated intervals, and with its model's own
 # What counts of predicted rows.
 COUNTED = attrgetter("row", "observed", "mean", "lower", "upper", "log_density", "raw_lower", "raw_upper", "yardsticks")
+WINDOW = 1000  # rows over which coverage has to hold, too
 TOGETHER = 256  # rows that are added up at once
 COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
@@ -38,14 +39,19 @@ class RunningScores:
         # By part; by how many of the first yardsticks predict the row; of the run, of its model's own intervals, and of
         # the yardsticks.
         self._sums = np.zeros((len(PARTS), len(names) + 1, OWN + len(names), len(Scored._fields)))
-        # The first target, and by part the number of targets, the sum of their distances from it, and of the squares.
-        self._origin, self._targets = np.full(1, np.nan), np.zeros((len(PARTS), 3))
+        # The first target, and by part the number of targets that were learned, the sum of their distances from it, of
+        # the squares, and of squared errors: one broken reading would be most of the variation.
+        self._origin, self._targets = np.full(1, np.nan), np.zeros((len(PARTS), 4))
+        # After the first rows: rows of the present window and targets within their intervals, and of the window before
+        # it with the least coverage this, and its last row; row 0: there was none.
+        self._windows = np.zeros(4)
         self._waiting: list[tuple[FloatArray, ...]] = []  # blocks that are not in the sums yet
         self._rows_waiting = 0
 
     def add(self, predicted: PredictedRows) -> None:
         """Count a block of predictions, beside those of the yardsticks; several small blocks are added up at once."""
-        self._waiting.append(COUNTED(predicted))
+        learned = predicted.observed if predicted.learned is None else predicted.learned
+        self._waiting.append((*COUNTED(predicted), learned))
         self._rows_waiting += len(predicted.row)
         if self._rows_waiting >= TOGETHER:
             self._add_waiting()
@@ -59,7 +65,7 @@ class RunningScores:
     def _add_waiting(self) -> None:
         if not self._waiting:
             return
-        row, y, mean, lower, upper, density, raw, raw_upper, yardsticks = map(
+        row, y, mean, lower, upper, density, raw, raw_upper, yardsticks, learned = map(
             np.concatenate, zip(*self._waiting, strict=True)
         )
         self._waiting, self._rows_waiting = [], 0
@@ -76,14 +82,29 @@ class RunningScores:
         if known.any():
             if np.isnan(self._origin[0]):
                 self._origin[0] = y[known][0]
-            away = y[known] - self._origin[0]
+            used = known & np.isfinite(learned)
+            away, error = y[used] - self._origin[0], y[used] - mean[used]
             with np.errstate(over="ignore"):
-                np.add.at(self._targets, part[known], np.column_stack([np.ones_like(away), away, away**2]))
+                np.add.at(self._targets, part[used], np.column_stack([np.ones_like(away), away, away**2, error**2]))
+            later = known & (part == 1)
+            self._look_at(row[later], ((lower <= y) & (y <= upper))[later])
+
+    def _look_at(self, row: np.ndarray, inside: np.ndarray) -> None:
+        """Count targets within their intervals, window by window."""
+        while len(row):
+            n = int(WINDOW - self._windows[0])
+            self._windows[:2] += len(row[:n]), int(np.count_nonzero(inside[:n]))
+            if self._windows[0] == WINDOW:
+                coverage = self._windows[1] / WINDOW
+                if not self._windows[3] or coverage < self._windows[2]:
+                    self._windows[2:] = coverage, row[n - 1]
+                self._windows[:2] = 0.0
+            row, inside = row[n:], inside[n:]
 
     def spread(self) -> dict[str, FloatArray]:
         """What the share of the variation that is explained follows from, by name."""
         self._add_waiting()
-        return {"first_target": self._origin, "targets": self._targets}
+        return {"first_target": self._origin, "targets": self._targets, "windows": self._windows}
 
     @property
     def rows(self) -> int:
@@ -125,19 +146,25 @@ class RunningScores:
         """
         ends = (1, min(rows, START_UP)), (START_UP + 1, max(rows, START_UP))
         return {
-            name: {"from_row": first, "to_row": last} | self._part(sums) | {"explained": self._explained(sums, targets)}
+            name: {"from_row": first, "to_row": last} | self._part(sums) | {"explained": self._explained(targets)}
             for name, (first, last), sums, targets in zip(PARTS, ends, self.sums, self._targets, strict=True)
         }
 
+    def worst_window(self) -> tuple[float, int] | None:
+        """The least coverage of WINDOW rows that follow each other after the first ones, and the last of these rows."""
+        self._add_waiting()
+        _, _, coverage, row = self._windows.tolist()
+        return (coverage, int(row)) if row else None
+
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def _explained(self, sums: FloatArray, targets: FloatArray) -> float:
-        """The share of the variance of targets that predictions explain; NaN where they do not vary."""
-        n, away, squares = targets
+    def _explained(self, targets: FloatArray) -> float:
+        """The share of the variance of learned targets that predictions explain; NaN where they do not vary."""
+        n, away, squares, errors = targets
         if n < 2:
             return np.nan
-        error, variance = float(scored(sums.sum(axis=0)[0]).rmse) ** 2, squares / n - (away / n) ** 2
+        variance = squares / n - (away / n) ** 2
         # Below this the difference of the two terms is rounding.
-        return 1.0 - error / variance if variance > 1e-12 * squares / n else np.nan
+        return float(1.0 - errors / n / variance) if variance > 1e-12 * squares / n else np.nan
 
     @np.errstate(over="ignore", invalid="ignore")
     def _part(self, sums: FloatArray) -> dict[str, Any]:

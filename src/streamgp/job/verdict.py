@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamgp.auto.building import FROM
-from streamgp.job.reading import DRIFT, ReadableRun
-from streamgp.job.scores import START_UP, later_part, shown
+from streamgp.job.reading import ReadableRun
+from streamgp.job.scores import START_UP, WINDOW, later_part, shown
 
 FEWEST = 20  # scored rows before which nothing is said of errors and intervals
 ALIKE = 0.01  # errors that differ by less are called alike
@@ -32,7 +32,8 @@ def verdict(run: ReadableRun) -> list[str]:
         if part is None and run.rows >= FEWEST:
             return ["Nothing could be judged: all targets so far are missing, or all are alike."]
         return [f"Too few rows to judge: {part['rows'] if part else 0} were predicted and compared with their targets."]
-    return [_quality(run, part), *_beside(part), _honesty(run, part), *_changes(run), *_alarms(run)]
+    said = [_quality(run, part), *_beside(part), _honesty(run, part)]
+    return [*said, *_refused(run), *_changes(run), *_alarms(run)]
 
 
 def _quality(run: ReadableRun, part: Mapping[str, Any]) -> str:
@@ -87,34 +88,39 @@ def _squared(part: Mapping[str, Any], better: bool) -> list[str]:
 def _honesty(run: ReadableRun, part: Mapping[str, Any]) -> str:
     level, coverage = run.request.run.level, part["coverage"]
     held = f"The {100 * level:g}% intervals held {100 * coverage:.1f}% of the targets"
-    tolerated = max(HONEST, TAILS * math.sqrt(level * (1 - level) / part["rows"]))
+    tolerated = _tolerated(level, part["rows"])
     if coverage < level - tolerated:
         return f"{held}: they are too narrow, do not rely on them."
-    return (
-        f"{held}: they are wider than they need to be." if coverage > level + tolerated else f"{held}, as they should."
-    )
+    if coverage > level + tolerated:
+        return f"{held}: they are wider than they need to be."
+    worst = run.scores.worst_window()
+    if worst is not None and worst[0] < level - _tolerated(level, WINDOW):
+        return f"{held}, but only {100 * worst[0]:.1f}% in the {WINDOW:,} rows up to {run.when(worst[1])}."
+    return f"{held}, as they should."
+
+
+def _tolerated(level: float, rows: int) -> float:
+    """How far the coverage of so many rows may be from its level."""
+    return max(HONEST, TAILS * math.sqrt(level * (1 - level) / rows))
 
 
 def _changes(run: ReadableRun) -> list[str]:
-    if not (run.watches_drift or run.changes.on):
+    if not run.changes.on:
         return ["Changes of the stream were not looked for."]
-    found, raised = [], 0
-    for row, text in run.drift:
-        if text == DRIFT["raised"]:
-            raised = row  # where it began
-        elif text != DRIFT["reverted"]:
-            found.append((raised if text == DRIFT["kept"] and raised else row, text))
+    found = run.drift
     sentences = [f"A change at {run.when(row)}: {text}." for row, text in found[-LISTED:]]
     if len(found) > LISTED:
         sentences[0:0] = [f"The stream changed {len(found)} times; the last {LISTED}:"]
-    since = run.drift[-1][0] if run.drift and run.drift[-1][1] == DRIFT["raised"] else run.suspected
-    if since:
-        sentences.append(
-            f"Errors have been larger since {run.when(since)}: the stream may have changed, more rows will tell."
-        )
     if not sentences and not any(run.alarm_counts.get(kind) for kind in ("level", "relation")):
         return ["No change of the stream was noticed."]
     return sentences
+
+
+def _refused(run: ReadableRun) -> list[str]:
+    if not (count := run.screening.count):
+        return []
+    several = f"{count:,} targets lay far outside all before them and were not learned"
+    return [f"{several if count > 1 else '1 target lay far outside all before it and was not learned'}."]
 
 
 def _alarms(run: ReadableRun) -> list[str]:

@@ -149,6 +149,7 @@ class Measured(Composite):
     """
 
     _setting = "models"
+    taken = np.empty((0, 1))  # the targets that came last, NaN in place of those that the model refused
     _known_from: np.ndarray  # (1,) the first row that a prediction with a target known was made from; -1: none was
 
     def __init__(self, models: Sequence[StreamModel], *, horizon: int = 0, needs_past: bool = False) -> None:
@@ -174,7 +175,8 @@ class Measured(Composite):
         return {f"model.{k}": model for k, model in enumerate(self._models)}
 
     def _screened(self, Y: FloatArray) -> FloatArray:
-        return self._models[0]._screened(Y)
+        self.taken = self._models[0]._screened(Y)
+        return self.taken
 
     def _may_fail(self) -> bool:
         return self._models[0]._may_fail()  # what yardsticks learn anew takes milliseconds, and Ctrl-C can wait

@@ -44,6 +44,7 @@ class PredictedRows(NamedTuple):
         p_value: of what was observed, given the inputs; None where rows are not judged.
         alarm: "spike", "level", "relation" or "" for each row.
         yardsticks: (n, yardsticks) simple predictions of the same rows; None where there are none.
+        learned: what was observed, NaN where the model did not take it; None: it took all.
     """
 
     row: np.ndarray
@@ -61,6 +62,7 @@ class PredictedRows(NamedTuple):
     p_value: FloatArray | None = None
     alarm: list[str] | None = None
     yardsticks: FloatArray | None = None
+    learned: FloatArray | None = None
 
     def since(self, start: int) -> PredictedRows:
         """The rows from this one on, counted from 0."""

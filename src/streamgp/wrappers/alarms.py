@@ -252,7 +252,8 @@ class Alarms(Wrapper):
             return np.full(n, self._per_row)
         means = np.empty(n)
         surprise.mean_gaps(clock, np.ascontiguousarray(conditions[:n, TIME]), means)
-        return np.minimum(self._per_second * means, MOST_RATE)
+        budgets: FloatArray = np.minimum(self._per_second * means, MOST_RATE)
+        return budgets
 
     # Rows.
 
