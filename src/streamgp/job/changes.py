@@ -2,8 +2,8 @@
 
 A reference that never forgets, a parabola through all rows so far, predicts blocks of rows before it learns them. The
 logarithm of its median error in each block is compared with those of the blocks before, as it is and less that of the
-run's model, by Student's t; the larger p-value counts. While the stream stays the same, p-values are as good as drawn at
-random; after a change the model adapts, the reference does not, and small ones follow each other. As in
+run's model, by Student's t; the larger p-value counts. While the stream stays the same, p-values are as good as drawn
+at random; after a change the model adapts, the reference does not, and small ones follow each other. As in
 ``wrappers/drift.py`` they are wagers: the sum of their products is evidence. By chance it exceeds e at most once in e
 blocks. Noise that grows counts for both, and a model that gets better leaves the reference as it was: neither is a
 change. Ranks would need no distribution, but a thousand rows before the first change could be told.
