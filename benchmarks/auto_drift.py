@@ -44,7 +44,7 @@ def run(change: str, noise: str, seed: int, drift: str) -> dict[str, Any]:
     schema = Schema(tuple(Column(name, "number") for name in [*names, "y"]), "y", tuple(names))
     pipeline = Pipeline(schema, settings={"drift": DRIFT[drift]}, lags=0)
     said = pipeline.take(EncodedRows(X, y, None, list(range(ROWS)), [])).mean
-    told = [row for row, _ in pipeline.drift]
+    told = list(pipeline.model.changes)
     late = GRADUAL if change == "gradual" else 0
     return {
         "rmse": rmse(y[500:], said[500:]),
