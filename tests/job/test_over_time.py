@@ -12,6 +12,7 @@ from streamgp.auto.candidates import least_squares
 from streamgp.auto.logarithm import Logarithm
 from streamgp.auto.past import HARMONICS, Past
 from streamgp.auto.timed import Timed
+from streamgp.contract.spacing import usual_gap
 from tests.streams import TIMES
 
 HOUR = 3600.0
@@ -33,7 +34,7 @@ def hours(n=400, seed=0, missing=0.0):
 # The clock.
 
 
-@pytest.mark.parametrize("kind", ["none", "all", "some", "back"])
+@pytest.mark.parametrize("kind", ["none", "all", "some", "back", "irregular"])
 def test_times_follow_each_other_alike_at_once_and_one_by_one(kind):
     rng = np.random.default_rng(0)
     times = np.cumsum(rng.choice([2.0, 2.0, 2.0, 6.0], 60))
@@ -43,8 +44,11 @@ def test_times_follow_each_other_alike_at_once_and_one_by_one(kind):
         times[rng.random(60) < 0.3] = np.nan
     elif kind == "back":
         times[[10, 40]] -= 30.0
+    elif kind == "irregular":
+        times = TIMES[kind](rng, 60)
     whole, single = clock.begin(), clock.begin()
     at_once = np.vstack([clock.advanced(whole, times[:25]), clock.advanced(whole, times[25:])])
+    expected = {"none": 1.0, "irregular": usual_gap(times[:21])}.get(kind, 2.0)
     one_by_one = []
     for t in range(60):
         said = clock.next_of(single, times[t : t + 1])
@@ -53,7 +57,7 @@ def test_times_follow_each_other_alike_at_once_and_one_by_one(kind):
     np.testing.assert_array_equal(at_once, np.vstack(one_by_one))
     np.testing.assert_array_equal(whole, single)
     assert (np.diff(at_once[:, 0]) >= 0).all()
-    assert at_once[-1, 1] == (1.0 if kind == "none" else 2.0)
+    assert at_once[-1, 1] == expected
 
 
 def test_a_time_that_is_known_later_corrects_the_last_one():

@@ -83,8 +83,9 @@ def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
         if time != time:
             time = 0.0 if last != last else last + every
         elif last == last:
+            counted = state[KNOWN]
             time, missing = _next_time(state, time, last, every)
-            every = every if state[KNOWN] == usual.GAPS else spacing(state)
+            every = every if state[KNOWN] == counted else spacing(state)
         state[BEFORE], state[LAST] = last, time
         rows.append((time, every, missing))
     result[:] = rows

@@ -152,7 +152,7 @@ class Past(Lagged):
     def _bridged_past(self, x: FloatArray) -> FloatArray:
         """Past targets as a row sees them, with what stands for the targets of rows that are missing before it."""
         steps, past = int(min(x[-1], self._lags)), self._past
-        if not steps or np.isnan(past[-1]).any():
+        if not steps or np.isnan(past[-1]).any() or (self._ahead and self._lags == 1):
             return past
         if self._ahead:  # the newest is the row's own
             between = past[-1] + np.outer(np.arange(steps, 0, -1) / (x[-1] + 1), past[-2] - past[-1])
