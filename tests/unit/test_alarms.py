@@ -40,6 +40,17 @@ def around(**settings):
 # How rows are judged.
 
 
+def test_an_alarm_carries_what_was_compared_with_the_budget():
+    z = np.random.default_rng(5).standard_normal(20_000)
+    nats, kinds = judged(z, rate=1.0 / 168.0)
+    plain, _ = judged(z, rate=0.0)  # the p-values alone
+    spikes, none = kinds == surprise.SPIKE, kinds == surprise.NONE
+    assert np.count_nonzero(np.exp(-plain[spikes]) > 1.0 / 168.0) > 3  # after a quiet time the budget has a factor
+    assert np.exp(-nats[spikes]).max() <= surprise.SPIKES / 168.0
+    np.testing.assert_array_equal(np.exp(-nats[kinds > surprise.SPIKE]) <= surprise.CHANGES / 168.0, True)
+    assert none.mean() > 0.99
+
+
 def in_units(sizes):
     """Sizes over a geometric mean of those before, 1/200 of which is new in every row; by a list, not in one pass."""
     found, logs = [], []  # the mean of log |x| is -0.635 for a Gaussian

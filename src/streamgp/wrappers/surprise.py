@@ -128,7 +128,8 @@ def judge(
         progress: (p, PROGRESS).
         units: (p, UNITS).
         usual: (2, d) mean of each input, and how many rows it is of.
-        surprise: (n, p), the result: -log of the p-values; of a change, the log of its evidence.
+        surprise: (n, p), the result: -log of the p-values; of an alarm, of what was compared with the budget: the
+            p-value of a spike over the factor that the budget had then, 1 over the evidence of a change.
         kinds: (n, p), the result: which alarm there is.
     """
     n: int = Z.shape[0]
@@ -154,6 +155,7 @@ def judge(
             if refused[t, j] > 0.0:
                 kinds[t, j] = SPIKE
                 continue
+            pace = progress[j, PACE]
             if progress[j, ROWS] > warmup:
                 bet(z, beyond, counts[j], progress[j], evidence[j])
                 kinds[t, j] = alarm_of(surprise[t, j], budget, evidence[j], progress[j])
@@ -163,7 +165,9 @@ def judge(
             elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
                 fade(1.0 - 1.0 / memory, counts[j], progress[j])
                 count(z, counts[j], progress[j])
-            spike = spike or kinds[t, j] == SPIKE
+            if kinds[t, j] == SPIKE:
+                surprise[t, j] += pace
+                spike = True
         if spike and stopping:
             return t + 1
     return n
