@@ -454,19 +454,3 @@ def test_with_a_half_life_targets_come_in_any_order_and_the_posterior_never_goes
     said, wanted = (one.predict_many(X) for one in (model, expected))
     np.testing.assert_array_equal(said.mean, wanted.mean)
     np.testing.assert_array_equal(said.variance, wanted.variance)
-
-
-def test_a_model_within_that_is_told_of_late_targets_keeps_its_settings():
-    X, Y = stream(1)
-    auto = sg.Auto(warmup=50, tune=False, candidates={"capacity": 8})
-    for model, told in ((sg.Ahead(auto, horizon=2), "ahead"), (sg.Delayed(EXAMPLES["Ahead"](), pending=7), "pending")):
-        model.learn_many(X[:12], Y[:12])
-        inner = model.inner
-        assert inner.get_params()[told] == 0
-        assert inner.clone().get_params()[told] == 0
-        loaded = sg.from_bytes(inner.to_bytes())
-        assert loaded.to_bytes() == inner.to_bytes() == model._within.to_bytes()
-        again = sg.from_bytes(model.to_bytes())
-        for one in (model, again):
-            one.learn_many(X[12:20], Y[12:20])
-        assert again.to_bytes() == model.to_bytes()

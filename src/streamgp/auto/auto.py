@@ -154,9 +154,6 @@ class Auto(Quick):
             self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
         self._screen, self._doubts = np.zeros((2, p, outliers.NUMBERS))
         self._wild, self._leaps = doubts.begin(p), leaps.begin(p)
-        self._prepare_outputs(d)
-
-    def _prepare_outputs(self, d: int) -> None:
         for output in self._outputs:
             output._prepare(Shape(d + clock.TICK, 1, scalar=False, certain=True))
 
@@ -197,18 +194,8 @@ class Auto(Quick):
             super()._note_time(time)
 
     def _expect_late(self, rows: int, pending: int) -> None:
-        self._ahead = rows
+        self._ahead = self._settings["ahead"] = rows
         self._outputs = [self._fresh(1)]
-
-    def _structure(self) -> dict[str, Any]:
-        return {"ahead": self._ahead} | super()._structure()  # as it was told, whatever was set
-
-    def _rebuild(self, structure: dict[str, Any]) -> None:
-        if structure["ahead"] != self._ahead:
-            self._ahead = whole("ahead", structure["ahead"], at_least=0)
-            self._outputs = [self._fresh(self._d or 0) for _ in self._outputs]
-            self._prepare_outputs(self._d or 0)
-        super()._rebuild(structure)
 
     # Rows.
 

@@ -9,7 +9,6 @@ import numpy as np
 from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction, packed
-from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.issuing import looks_ahead, memory_of, parts_of, put_memory, timed
 from streamgp.wrappers.late import Late
@@ -57,16 +56,7 @@ class Ahead(Late):
         return models
 
     def _expect_late(self, rows: int, pending: int) -> None:
-        self._places = self._horizon + pending
-
-    def _structure(self) -> dict[str, Any]:
-        return {"places": self._places} | super()._structure()  # as it was told, whatever was set
-
-    def _rebuild(self, structure: dict[str, Any]) -> None:
-        if structure["places"] != self._places:
-            self._places = whole("places", structure["places"], at_least=self._horizon)
-            self._waiting = Waiting(self._places, self._waiting.rows.shape[1])
-        super()._rebuild(structure)
+        self._settings["pending"], self._places = pending, self._horizon + pending
 
     # Rows.
 
