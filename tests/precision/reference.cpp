@@ -246,6 +246,8 @@ struct Reference {
             m[i] *= sqrt_of(forgetting);
             for (size_t j = 0; j < n; j++) Sigma[i][j] = forgetting * Sigma[i][j] + (1 - forgetting) * K[i][j];
         }
+        rows *= forgetting;  // what is known of residuals fades with what is known of the function
+        precision_sum *= forgetting;
     }
 
     Status learn(const Vector &x, Projection &at, quad y, bool admit, quad noise) {
