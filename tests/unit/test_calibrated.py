@@ -726,3 +726,20 @@ def test_a_copy_of_a_model_ahead_of_time_goes_on_bit_for_bit() -> None:
     twin = model.copy()
     for ours, theirs in zip(model.track(none, y[100:]).interval(), twin.track(none, y[100:]).interval(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("fill", "row"), [(3.4e38, 0), (1e30, 0), (-9999.0, 3), (-9999.0, 20)])
+def test_a_fill_value_among_the_first_targets_leaves_no_wide_intervals(fill, row):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = 2.0 + X[:, 0] + 0.1 * rng.normal(size=300)
+    widths = []
+    for value in (fill, np.nan):
+        targets = y.copy()
+        targets[row] = value
+        model = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=30)))
+        lower, upper = model.track(X, targets).interval()
+        widths.append(np.mean((upper - lower)[120:]))
+        covered = np.mean((lower <= y) & (y <= upper), where=np.arange(300) >= 120)
+        assert 0.85 <= covered <= 0.98
+    assert widths[0] <= 1.25 * widths[1]  # 1e7 and 40 times as wide where bounds do not follow at once

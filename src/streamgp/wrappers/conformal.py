@@ -45,8 +45,9 @@ CAUTION = 40.0
 FARTHEST = 20.0
 # How far the log of every error in a row must be from that of the bound for it to follow them at once.
 GROSS = 1.0
-# Before this many rows errors are often small for a while, and no bound follows them at once.
-SETTLED = 100.0
+# Before this many rows errors are often small for a while, and no bound follows them at once, unless they are smaller by
+# more than a factor of 100: then it was placed by what was no error, such as a fill value that nobody could tell yet.
+SETTLED, GROSS_AT_FIRST = 100.0, 4.6
 # The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
 ISSUED, WATCHED = 2, 3
 # What is done with a target that comes late, and with the row that is issued then.
@@ -385,7 +386,7 @@ def leap(m: Record, streaks: Array, nearest: Array, which: int, x: float, bound:
         nearest[which] = min(nearest[which], ratio)
         if streaks[which] < m.plan.beyond:
             return 0.0
-    elif ratio < -GROSS and settled:
+    elif ratio < -(GROSS if settled else GROSS_AT_FIRST):
         if streaks[which] >= 0.0:
             if x < 0.0 and streaks[which] > 0.0:  # a small one on the other side
                 return 0.0
