@@ -60,7 +60,7 @@ def test_a_stream_of_a_format_that_is_not_read_says_so_and_can_be_replaced_or_de
             assert answer.status_code == 503
             error = answer.json()["error"]
             assert (
-                "a cannot be loaded: the snapshot has format 3, this version of streamgp reads format 2"
+                "a cannot be loaded: the snapshot has format 4, this version of streamgp reads format 3"
                 in error["message"]
             )
             assert error["hint"].startswith("serve the folder with the streamgp that wrote it, or DELETE the stream")

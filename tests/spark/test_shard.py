@@ -228,7 +228,7 @@ def test_damaged_states_are_refused():
 def test_states_of_another_format_are_refused(monkeypatch):
     data = Shard(plan(RECIPES["KRLST"]())).to_bytes()
     monkeypatch.setattr("streamgp.contract.snapshot.FORMAT", 9)
-    with pytest.raises(SnapshotError, match="has format 3, this version of streamgp reads format 9.*a new checkpoint"):
+    with pytest.raises(SnapshotError, match="has format 4, this version of streamgp reads format 9.*a new checkpoint"):
         Shard.from_bytes(data)
 
 

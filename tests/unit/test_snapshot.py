@@ -72,11 +72,11 @@ def test_appended_bytes_are_refused():
 
 
 def test_models_of_older_versions_are_refused_with_the_way_to_go():
-    for number, library in ((1, "0.1.0"), (2, "0.2.0")):
+    for number, library in ((2, "0.2.0"), (3, "0.3.0")):
         header, tensors = header_and_tensors()
         header |= {"format": number, "library": library}
         sentence = (
-            f"has format {number}, this version of streamgp reads format 3; it was written by streamgp '{library}'. "
+            f"has format {number}, this version of streamgp reads format 4; it was written by streamgp '{library}'. "
             "Formats are not converted: learn the stream again with this version, or load the file with the one that"
         )
         with pytest.raises(sg.SnapshotError, match=re.escape(sentence)):

@@ -21,7 +21,7 @@ from streamgp import filelocks
 from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
 
-FORMAT = 3
+FORMAT = 4
 LEFT_BEHIND = 60.0  # seconds after which a temporary file that nobody writes belongs to a save that was killed
 _KEY = "streamgp"
 _KINDS = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U64": "<u8", "U32": "<u4", "U8": "|u1"}
