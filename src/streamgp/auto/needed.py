@@ -6,7 +6,7 @@ from functools import cache
 
 from streamgp.batch import spectrum
 from streamgp.compiled import compile_now, fill_cache
-from streamgp.contract import checks, ladder
+from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
 from streamgp.process import features, memory, observation, row, stream, temporal, temporal_evidence
 from streamgp.process import time as passing
@@ -32,6 +32,8 @@ FIRST = (
     seats.take,
     naive.average,
     checks.check,
+    spacing.note,
+    spacing.usual,
 )
 KERNELS = (
     program.weighted_gradient,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamgp.compiled import compiled
+from streamgp.compiled import NUMBER, VECTOR, compiled, entry
 from streamgp.settings import FloatArray
 
 GAPS = 20  # kept; the median of fewer moves with single ones
@@ -25,7 +25,7 @@ def usual_gap(times: ArrayLike) -> float:
     return float(gaps[len(gaps) // 2]) if len(gaps) else 0.0
 
 
-@compiled
+@entry(VECTOR, NUMBER)
 def note(state: FloatArray, gap: float) -> None:
     """Take note of the time between two rows."""
     if not gap > 0.0:
@@ -37,7 +37,7 @@ def note(state: FloatArray, gap: float) -> None:
     state[at], state[COUNT] = gap, count + 1.0
 
 
-@compiled
+@entry(VECTOR)
 def usual(state: FloatArray) -> float:
     """The median of the last gaps; 0 while there is none."""
     known = min(int(state[COUNT]), GAPS)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.compiled import compile_now, places
+from streamgp.contract import spacing
 from streamgp.contract.checks import check
 from streamgp.kernels import Kernel
 from streamgp.kernels.temporal import components
@@ -111,7 +112,11 @@ class Composed(MemoryModel):
             self._check_linear_mean()
         self._run = self._loop()
         apart = self._apart()
-        compile_now(self._run, check, *(() if adapt is None else (sngd.finish_interval,)), *apart)
+        between = [
+            *([] if adapt is None else [sngd.finish_interval]),
+            *([spacing.note, spacing.usual] if self._terms else []),
+        ]
+        compile_now(self._run, check, *between, *apart)
         self._places = places(*apart)
 
     def _loop(self) -> Any:

@@ -66,7 +66,7 @@ class TimeGP(Stackable):
         if values.size != 1 or values[0] < LEAST_NOISE:
             raise ValueError(f"noise must be one variance of at least {LEAST_NOISE:g}; got {noise!r}")
         self._noise = float(values[0])
-        compile_now(temporal.run, temporal.predict, temporal.covariances)
+        compile_now(temporal.run, temporal.predict, temporal.covariances, spacing.note, spacing.usual)
 
     # The state.
 

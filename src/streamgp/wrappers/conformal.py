@@ -45,8 +45,8 @@ CAUTION = 40.0
 FARTHEST = 20.0
 # How far the log of every error in a row must be from that of the bound for it to follow them at once.
 GROSS = 1.0
-# Before this many rows errors are often small for a while, and no bound follows them at once, unless they are smaller by
-# more than a factor of 100: then it was placed by what was no error, such as a fill value that nobody could tell yet.
+# Before this many rows errors are often small for a while, and no bound follows them at once, unless they are smaller
+# by more than a factor of 100: then it was placed by no error of ours, such as a fill value that nobody could tell yet.
 SETTLED, GROSS_AT_FIRST = 100.0, 4.6
 # The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
 ISSUED, WATCHED = 2, 3
