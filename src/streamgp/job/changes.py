@@ -37,10 +37,8 @@ MOST_CHANGES = 100  # that are kept
 FARTHEST = 10.0  # standard units beyond which an input of the reference counts as that far
 RIDGE = 1e-3  # added to the correlations of the reference's inputs, so that equal ones share what they explain
 TINY = 1e-300  # below any error
-LEAST_SPREAD, LEAST_P = (
-    1e-9,
-    1e-12,
-)  # of logarithms, so that rounding is no change; of p-values, all of which count alike
+LEAST_SPREAD = 1e-9  # of logarithms of errors, so that rounding is no change
+LEAST_P = 1e-12  # smaller ones count alike
 # Of a block: the logarithm of the reference's error over the model's, and of its own, its residual, what it predicts
 # (all of them medians), the first row and its time.
 NUMBERS = 6
