@@ -39,7 +39,7 @@ def repacked(header, tensors):
 
 def test_the_file_is_safetensors_with_a_json_header():
     header, tensors = header_and_tensors()
-    assert header["format"] == 3
+    assert header["format"] == 4
     assert header["model"] == "SOGP"
     assert header["library"] == sg.__version__
     assert header["settings"]["capacity"] == 6
