@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import numba
 import numpy as np
 
 import streamgp as sg
+from streamgp.arrays import opened
 from streamgp.process import fixed, growing, memory
 from streamgp.process import time as passing
 from streamgp.process.adapt import gradient, move
@@ -58,8 +62,20 @@ def hyperparameters(model):
     return np.concatenate([model._state.parameters, model._state.noise])
 
 
-def _opened(model):
-    return model._numbers.records[0], model._numbers.buffer
+@cache
+def called(function):
+    """A compiled function as Python can call it."""
+    return numba.njit(lambda *given: function(*given))
+
+
+@cache
+def called_with_model(function):
+    """A compiled function of a model, as Python can call it with the model's records and buffers."""
+    return numba.njit(lambda records, buffers, *given: function(opened(records, buffers, 0), *given))
+
+
+def _numbers(model):
+    return model._numbers.records, model._numbers.buffers
 
 
 def loadings(model):
@@ -73,7 +89,7 @@ def try_to_move(model, target):
     """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
     plain = loadings(model)
     here, there = (np.where(plain, v, np.log(np.where(plain, 1.0, v))) for v in (hyperparameters(model), target))
-    return move.move_to(*_opened(model), plain.astype(float), here, there - here)
+    return called_with_model(move.move_to)(*_numbers(model), plain.astype(float), here, there - here)
 
 
 def move_to(model, target):
@@ -85,18 +101,18 @@ def gradient_at(model, x, y, time=None):
     twin = model.copy()
     twin._numbers.counters["phase"] = GATHERING
     twin._state.gradient[:] = 0.0
-    m, f = _opened(twin)
-    memory.look(m, f, x, twin._numbers.work.seen)
+    numbers = _numbers(twin)
+    called_with_model(memory.look)(*numbers, x, twin._numbers.work.seen)
     twin._numbers.work.y[:] = y
     if time is not None:
-        passing.arrive.entry(m, f, x, np.array([[time, np.nan, np.nan]]), 0, False)
-    (growing if twin._features.kind == DICTIONARY else fixed).predict(m, f)
-    gradient.gather(m, f)
+        called_with_model(passing.arrive)(*numbers, x, np.array([[time, np.nan, np.nan]]), 0, False)
+    called_with_model((growing if twin._features.kind == DICTIONARY else fixed).predict)(*numbers)
+    called_with_model(gradient.gather)(*numbers)
     return twin._state.gradient.copy()
 
 
 def evict(model, r):
-    growing.evict(*_opened(model), r)
+    called_with_model(growing.evict)(*_numbers(model), r)
 
 
 class Stopped(sg.KRLST):

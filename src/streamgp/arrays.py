@@ -3,34 +3,40 @@
 A model is one record and one buffer of floats. The record has the plan (what is fixed when the first row arrives), the
 counters (what changes row by row) and, for every array, where it lies in the buffer. A model lists its arrays once,
 each with its shape in symbols; offsets, sizes, views and snapshots follow from that list.
+
+In compiled code a model is one value, ``m = opened(records, buffers, i)``, and its numbers are typed attributes:
+``m.plan.capacity``, ``m.counters.points``, ``m.mu``, ``m.covariance[j]``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from copy import copy
+from functools import reduce
 from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, Self
 
 import numba
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic
-from numpy.typing import NDArray
+from numba import config, extending
+from numba import types as numba_types
+from numba.core import cgutils
+from numba.core.typing.templates import AttributeTemplate
 
-from streamgp.compiled import compiled
-
-Array = NDArray
 Fields = Mapping[str, str]
-Record = Any  # a NumPy record whose fields compiled code reads by name
+Model = Any  # what opened() returns
+building: Any = cgutils
+extend: Any = extending
+types: Any = numba_types
 
 # Gets the sizes and the bytes of the numbers of each model before they are allocated, and may raise to refuse them.
 inspector: ContextVar[Callable[[Mapping[str, int], int], None] | None] = ContextVar("inspector", default=None)
 
-SPAN = np.dtype([("start", np.int64), ("blocks", np.int64), ("rows", np.int64), ("columns", np.int64)])
+INTEGERS = "integers"  # the last word of the shape of an array of whole numbers, which share the buffer with floats
 
 
 class Layout:
@@ -39,16 +45,16 @@ class Layout:
     Args:
         plan: a record type: settings and sizes.
         counters: a record type of whole numbers.
-        state: name -> shape in symbols, such as {"basis": "points width"}; one to three dimensions.
+        state: name -> shape in symbols, such as {"basis": "points width"} or {"operations": "steps 5 integers"}.
         work: the same for arrays of which nothing outlives a row.
     """
 
     def __init__(self, plan: np.dtype[Any], counters: np.dtype[Any], state: Fields, work: Fields) -> None:
         self.state, self.work = dict(state), dict(work)
-        spans = np.dtype([(name, SPAN) for name in (*state, *work)])
+        spans = np.dtype([(name, _span(text)) for name, text in (self.state | self.work).items()])
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
-        self.one = numba.from_dtype(self.record)
-        self.type = self.one[::1]
+        self.type = numba.from_dtype(self.record)[::1]
+        self.model = ModelType(self.type.dtype)
 
 
 class Numbers:
@@ -77,17 +83,14 @@ class Numbers:
         self.buffers = np.zeros((1, ends[-1]))
         self._spans = {name: (start, shape) for (name, shape), start in zip(shapes.items(), [0, *ends], strict=False)}
         for name, (start, shape) in self._spans.items():
-            self.records["at"][name] = (start, *(1,) * (3 - len(shape)), *shape)
+            self.records["at"][name] = (start, *shape)
         self._layout = layout
         self._look()
 
     def _look(self) -> None:
         """Name what the first record and the first buffer hold."""
         self.plan, self.counters, self.buffer = self.records["plan"], self.records["counters"], self.buffers[0]
-        views = {
-            name: self.buffer[start : start + math.prod(shape)].reshape(shape)
-            for name, (start, shape) in self._spans.items()
-        }
+        views = vars(_views(self.records[0], self.buffer))
         self.state = SimpleNamespace(**{name: views[name] for name in self._layout.state})
         self.work = SimpleNamespace(**{name: views[name] for name in self._layout.work})
 
@@ -115,55 +118,111 @@ class Numbers:
 
 
 def _shape(text: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(int(word) if word.isdigit() else int(sizes[word]) for word in text.split())
+    words = text.removesuffix(INTEGERS).split()
+    return tuple(int(word) if word.isdigit() else int(sizes[word]) for word in words)
 
 
-@compiled
-def vector(buffer: Array, at: Record) -> Array:
-    """The numbers of an array, one after the other."""
-    return buffer[at.start : at.start + at.blocks * at.rows * at.columns]
+def _span(text: str) -> np.dtype[Any]:
+    """Where an array lies: its first number in the buffer, and its shape. The name of the first tells its type."""
+    axes = len(text.removesuffix(INTEGERS).split())
+    start = INTEGERS if text.endswith(INTEGERS) else "start"
+    return np.dtype([(name, np.int64) for name in (start, "first_axis", "second_axis", "third_axis")[: 1 + axes]])
 
 
-def _placed(_: Any, buffer: Any, start: Any, rows: Any, columns: Any) -> Any:
-    result = types.Array(buffer.dtype, 2, "C")
+def _views(record: Any, buffer: np.ndarray) -> SimpleNamespace:
+    """The plan, the counters and the arrays of a model by name, as plain Python sees them."""
+    named = SimpleNamespace(plan=record["plan"], counters=record["counters"], buffer=buffer)
+    for name in record["at"].dtype.names:
+        start, *shape = record["at"][name].item()
+        part = buffer[start : start + math.prod(shape)].reshape(shape)
+        setattr(named, name, part.view(np.int64) if INTEGERS in record["at"][name].dtype.names else part)
+    return named
+
+
+class ModelType(types.Type):  # type: ignore[misc]
+    """A model in compiled code: pointers to its record and to its buffer.
+
+    Args:
+        record: the type of the record, from which all else follows.
+    """
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        # Numba counts the types of a process, and names of functions in its cache have to be the same in all.
+        super().__init__(f"Model{hashlib.sha256(record.name.encode()).hexdigest()[:15]}")
+
+    def array(self, name: str) -> Any:
+        """The type of an array, also of the whole ``buffer``; None where a model has none of this name."""
+        at = self.record.typeof("at")
+        if name == "buffer":
+            return types.float64[::1]
+        if name not in at.fields:
+            return None
+        start, *axes = at.typeof(name).fields
+        return types.Array(types.int64 if start == INTEGERS else types.float64, len(axes), "C")
+
+
+@extend.register_model(ModelType)
+class _Pointers(extend.models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, [("record", kind.record), ("buffer", types.CPointer(types.float64))])
+
+
+@extend.infer_getattr
+class _Attributes(AttributeTemplate):
+    key = ModelType
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
+        return kind.array(name) or kind.record.typeof(name)
+
+
+@extend.lower_getattr_generic(ModelType)  # type: ignore[untyped-decorator]
+def _attribute(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    """Compile ``m.name``: a record within the record, or an array in the buffer, which nobody owns."""
+    model = building.create_struct_proxy(kind)(context, builder, value=value)
+    start = builder.bitcast(model.record, building.voidptr_t)
+    array = kind.array(name)
+    if array is None:
+        part = kind.record.typeof(name)
+        place = building.pointer_add(builder, start, kind.record.offset(name), context.get_data_type(part).as_pointer())
+        return context.unpack_value(builder, part, place)
+    at = kind.record.typeof("at")
+    last = list(at.fields)[-1] if name == "buffer" else name
+    span = building.pointer_add(
+        builder, start, kind.record.offset("at") + at.offset(last), building.intp_t.as_pointer()
+    )
+    first, *shape = (builder.load(building.gep_inbounds(builder, span, i)) for i in range(len(at.typeof(last).fields)))
+    width = context.get_constant(types.intp, 8)
+    if name == "buffer":
+        first, shape = context.get_constant(types.intp, 0), [builder.add(first, reduce(builder.mul, shape))]
+    strides = [width]
+    for size in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], size))
+    data = builder.bitcast(builder.gep(model.buffer, [first]), context.get_data_type(array.dtype).as_pointer())
+    view = context.make_array(array)(context, builder)
+    context.populate_array(view, data=data, shape=shape, strides=strides, itemsize=width, meminfo=None, parent=None)
+    return view._getvalue()
+
+
+def _opened(_: Any, records: Any, buffers: Any, i: Any) -> Any:  # noqa: ARG001  typed by intrinsic
+    kind = ModelType(records.dtype)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = context.make_array(signature.args[0])(context, builder, args[0])
-        view, width = context.make_array(result)(context, builder), context.get_constant(types.intp, 8)
-        context.populate_array(
-            view,
-            data=builder.gep(source.data, [args[1]]),
-            shape=[args[2], args[3]],
-            strides=[builder.mul(args[3], width), width],
-            itemsize=width,
-            meminfo=None,
-            parent=None,
-        )
-        return view._getvalue()
+        model = building.create_struct_proxy(kind)(context, builder)
+        for name, source, at in (("record", args[0], 0), ("buffer", args[1], 1)):
+            array = signature.args[at]
+            found = context.make_array(array)(context, builder, source)
+            indices = [args[2], *(context.get_constant(types.intp, 0),) * (array.ndim - 1)]
+            place = building.get_item_pointer(context, builder, array, found, indices)
+            setattr(model, name, builder.bitcast(place, getattr(model, name).type))
+        return model._getvalue()
 
-    return result(buffer, start, rows, columns), codegen
+    return kind(records, buffers, types.intp), codegen
 
 
-def _reshaped(buffer: Array, start: int, rows: int, columns: int) -> Array:
-    return buffer[start : start + rows * columns].reshape(rows, columns)
+def _opened_in_python(records: Any, buffers: np.ndarray, i: int) -> SimpleNamespace:
+    return _views(records[i], buffers[i])
 
 
-# A matrix in the buffer, without an owner: reshape() of compiled code costs 70 ns.
-placed: Any = _reshaped if config.DISABLE_JIT else intrinsic(_placed)  # type: ignore[attr-defined]
-
-
-@compiled
-def matrix(buffer: Array, at: Record) -> Array:
-    return placed(buffer, at.start, at.blocks * at.rows, at.columns)  # type: ignore[no-any-return]
-
-
-@compiled
-def block(buffer: Array, at: Record, j: int) -> Array:
-    """Matrix j of an array of three dimensions."""
-    return placed(buffer, at.start + j * at.rows * at.columns, at.rows, at.columns)  # type: ignore[no-any-return]
-
-
-@compiled
-def integers(buffer: Array, at: Record) -> Array:
-    """A matrix of whole numbers that share the buffer with the floats."""
-    return placed(buffer.view(np.int64), at.start, at.rows, at.columns)  # type: ignore[no-any-return]
+# Model i of those whose records (n,) and buffers (n, k) these are.
+opened: Any = _opened_in_python if config.DISABLE_JIT else extend.intrinsic(_opened)  # type: ignore[attr-defined]

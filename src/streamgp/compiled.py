@@ -11,17 +11,19 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numba
 from numba import config
 from numba.core import cgutils, types
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
 from streamgp import compile_once
 
 building: Any = cgutils
 kinds: Any = types
+njit: Any = numba.njit  # whose type does not know all of its options
 F = TypeVar("F", bound=Callable[..., object])
 
 # Full fastmath assumes that there are no NaNs, and then isnan() sees nothing; these flags keep NaN and inf intact.
@@ -54,7 +56,7 @@ _DIGEST = _digest_of_compiled_sources()
 
 
 def compiled(function: F) -> F:
-    """Compile a function of arrays and numbers with Numba when it is first needed; release the GIL while it runs."""
+    """Compile a function that other compiled functions call; Python cannot, see entry()."""
     return _compiled(function, "never")
 
 
@@ -65,14 +67,39 @@ def inlined(function: F) -> F:
 
 def as_written(function: F) -> F:
     """Compile without fusing or reordering anything: a chaotic map has to take the same way on every processor."""
-    return _compiled(function, "never", fastmath=False)
+    return _compiled(function, "never", fastmath=False, called=True)
 
 
-def _compiled(function: F, inline: Literal["never", "always"], fastmath: set[str] | bool = FASTMATH) -> F:
-    dispatcher = numba.njit(function, cache=True, nogil=True, fastmath=fastmath, error_model="numpy", inline=inline)
+def _compiled(
+    function: F, inline: Literal["never", "always"], fastmath: set[str] | bool = FASTMATH, called: bool = False
+) -> F:
+    dispatcher = njit(
+        function,
+        cache=True,
+        nogil=True,
+        fastmath=fastmath,
+        error_model="numpy",
+        inline=inline,
+        no_cpython_wrapper=not called,
+        no_cfunc_wrapper=True,
+    )
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
         dispatcher._cache._cache_file._source_stamp = _DIGEST
+        if not called:
+            dispatcher.__class__ = _Inner
     return dispatcher  # type: ignore[no-any-return]
+
+
+class _Inner(CPUDispatcher):
+    """A function without a way in for Python: in place of a crash it says so."""
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(f"{self.py_func.__qualname__} is for compiled code; Python can call uncompiled() of it")
+
+
+def uncompiled(function: F) -> F:
+    """The function as it is written."""
+    return getattr(function, "py_func", function)
 
 
 def _borrowed(_: Any, array: Any) -> Any:
@@ -136,8 +163,9 @@ def _call(context: Any, builder: Any, address: Any, returns: Any, arguments: Any
 def apart(returns: Any, *types: Any) -> Callable[[F], F]:
     """Compile a function on its own: other compiled functions call it by its address, and are the smaller for it.
 
-    It is for large functions that several loops call, and that many models never need. Its first argument is a record;
-    the field of that name in the plan has the address, and who makes the plan has loaded the function (``.entry``).
+    It is for large functions that several loops call, and that many models never need. Its first argument is a model
+    (arrays.py); the field of that name in the plan has the address, and who makes the plan has loaded the function
+    (``.entry``).
 
     Args:
         returns: type of the result.
@@ -145,21 +173,22 @@ def apart(returns: Any, *types: Any) -> Callable[[F], F]:
     """
 
     def decorated(function: F) -> F:
-        made: Any = entry(*types)(function)
+        made: Any = _declared(function, types, called=False)
         if config.DISABLE_JIT:  # type: ignore[attr-defined]
             return made  # type: ignore[no-any-return]
         name = function.__name__
 
-        def call(_: Any, record: Any, *found: Any) -> Any:
-            at = record.offset("plan") + record.typeof("plan").offset(name)
+        def call(_: Any, model: Any, *found: Any) -> Any:
+            at = model.record.offset("plan") + model.record.typeof("plan").offset(name)
 
             def codegen(context: Any, builder: Any, _: Any, values: Any) -> Any:
-                start = builder.bitcast(values[0], building.voidptr_t)
+                record = building.create_struct_proxy(model)(context, builder, value=values[0]).record
+                start = builder.bitcast(record, building.voidptr_t)
                 place = building.pointer_add(builder, start, at, building.intp_t.as_pointer())
                 given = [values[0], *(builder.extract_value(values[1], i) for i in range(len(found)))]
-                return _call(context, builder, builder.load(place), returns, types, (record, *found), given)
+                return _call(context, builder, builder.load(place), returns, types, (model, *found), given)
 
-            return returns(record, kinds.Tuple(found)), codegen
+            return returns(model, kinds.Tuple(found)), codegen
 
         called: Any = intrinsic(call)
         called.entry = made
@@ -186,12 +215,13 @@ NOTHING, WHOLE_TRIPLE = kinds.none, kinds.UniTuple(numba.int64, 3)
 def entry(*types: Any) -> Callable[[F], F]:
     """Compile a function that Python calls, for these types of arguments; see compile_now()."""
 
-    def decorated(function: F) -> F:
-        dispatcher: Any = compiled(function)
-        dispatcher.types, dispatcher.loaded, dispatcher.entry = types, False, dispatcher
-        return dispatcher  # type: ignore[no-any-return]
+    return lambda function: _declared(function, types, called=True)
 
-    return decorated
+
+def _declared(function: F, types: Any, called: bool) -> F:
+    dispatcher: Any = _compiled(function, "never", called=called)
+    dispatcher.types, dispatcher.loaded, dispatcher.entry = types, False, dispatcher
+    return dispatcher  # type: ignore[no-any-return]
 
 
 def compile_now(*entries: Any) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streamgp.linalg import symmetric, triangular
+from tests.inside import called
 
 pytestmark = pytest.mark.interpreted
 
@@ -35,7 +36,7 @@ def factor(A):
 def test_multiply_reads_the_lower_triangle_only(n):
     A, x = positive(n), np.random.default_rng(1).normal(size=n + 2)
     y = np.full(n + 2, np.nan)
-    symmetric.multiply(padded_lower(A), x, n, y)
+    called(symmetric.multiply)(padded_lower(A), x, n, y)
     np.testing.assert_allclose(y[:n], A @ x[:n], rtol=1e-12)
 
 
@@ -44,7 +45,7 @@ def test_multiply_reads_the_lower_triangle_only(n):
 def test_scale_and_subtract(n, scale):
     A, h = positive(n), np.random.default_rng(1).normal(size=n)
     M = padded_lower(A)
-    symmetric.scale_and_subtract(M, scale, h, 0.3, n)
+    called(symmetric.scale_and_subtract)(M, scale, h, 0.3, n)
     np.testing.assert_allclose(np.tril(M[:n, :n]), np.tril(scale * A - 0.3 * np.outer(h, h)), atol=1e-12)
 
 
@@ -55,17 +56,17 @@ def test_deleting_a_column_rotates_vectors_and_symmetric_matrices_alike(n):
     for r in range(n):
         S, M, x = padded_upper(R), np.tril(A) + np.triu(np.full((n, n), np.nan), 1), X.copy()
         column, c, s, work = (np.zeros(n) for _ in range(4))
-        triangular.delete(S, r, n, column, c, s, work)
+        called(triangular.delete)(S, r, n, column, c, s, work)
         U = np.eye(n)  # the product of the rotations
-        triangular.rotate(U, r, n, c, s)
+        called(triangular.rotate)(U, r, n, c, s)
         np.testing.assert_allclose(U @ U.T, np.eye(n), atol=1e-12)
         np.testing.assert_allclose(
             U @ np.delete(R, r, axis=1), np.vstack([np.triu(S[: n - 1, : n - 1]), np.zeros(n - 1)]), atol=1e-11
         )
         np.testing.assert_allclose(U @ R[:, r], column, atol=1e-11)
-        triangular.rotate(x, r, n, c, s)
+        called(triangular.rotate)(x, r, n, c, s)
         np.testing.assert_allclose(x, U @ X, atol=1e-12)
-        symmetric.rotate(M, r, n, c, s, work)
+        called(symmetric.rotate)(M, r, n, c, s, work)
         np.testing.assert_allclose(np.tril(M), np.tril(U @ A @ U.T), atol=1e-11)
 
 
@@ -74,21 +75,21 @@ def test_solves(n):
     A, b = positive(n), np.random.default_rng(1).normal(size=n)
     R = padded_upper(factor(A))
     x = np.empty(n)
-    triangular.solve_transposed(R, b, n, x)
+    called(triangular.solve_transposed)(R, b, n, x)
     np.testing.assert_allclose(factor(A).T @ x, b, atol=1e-12)
-    triangular.solve(R, b, n, x)
+    called(triangular.solve)(R, b, n, x)
     np.testing.assert_allclose(factor(A) @ x, b, atol=1e-12)
     for r in range(n):
-        triangular.inverse_column(R, r, n, x)
+        called(triangular.inverse_column)(R, r, n, x)
         np.testing.assert_allclose(A @ x, np.eye(n)[r], atol=1e-10)
 
 
 @pytest.mark.parametrize("n", SIZES)
 def test_factorize_and_refusal_of_indefinite_matrices(n):
     R = np.zeros((n, n))
-    assert triangular.factorize(np.tril(positive(n)), n, R)
+    assert called(triangular.factorize)(np.tril(positive(n)), n, R)
     np.testing.assert_allclose(R, factor(positive(n)), atol=1e-12)
-    assert not triangular.factorize(np.tril(positive(n) - 1e3 * np.eye(n)), n, R)
+    assert not called(triangular.factorize)(np.tril(positive(n) - 1e3 * np.eye(n)), n, R)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -97,7 +98,7 @@ def test_rotating_a_row_in_equals_factoring_anew(n):
     A, phi, y = positive(n), rng.normal(size=n), rng.normal(size=2)
     z = rng.normal(size=(n, 2))
     R = padded_upper(factor(A))
-    triangular.rotate_in(R, z_new := z.copy(), 0.5, phi, 3.0, y.copy(), n, np.empty(n))
+    called(triangular.rotate_in)(R, z_new := z.copy(), 0.5, phi, 3.0, y.copy(), n, np.empty(n))
     new = 0.25 * A + 9.0 * np.outer(phi, phi)
     np.testing.assert_allclose(np.triu(R[:n, :n]), factor(new), atol=1e-12)
     np.testing.assert_allclose(factor(new).T @ z_new, 0.25 * factor(A).T @ z + 9.0 * np.outer(phi, y), atol=1e-12)
@@ -107,7 +108,7 @@ def test_a_row_that_repeats_others_says_nothing_of_other_directions():
     rng = np.random.default_rng(0)
     phi, R, z = 1e9 * rng.normal(size=4), 0.1 * np.eye(4), np.zeros((4, 1))
     for k in range(100):
-        triangular.rotate_in(R, z, 1.0, phi, 1.0, rng.normal(size=1), 4, np.empty(4))
+        called(triangular.rotate_in)(R, z, 1.0, phi, 1.0, rng.normal(size=1), 4, np.empty(4))
         if k == 0:
             before = R[1:].copy(), z[1:].copy()
     np.testing.assert_array_equal(R[1:], before[0])
@@ -120,12 +121,12 @@ def test_appending_then_deleting_any_column_equals_factoring_anew(n):
     R = np.zeros((n + 2, n + 2))
     R[:n, :n] = factor(A[:n, :n])
     column = np.empty(n)
-    triangular.solve_transposed(R, A[:n, n].copy(), n, column)
-    triangular.append(R, column, np.sqrt(A[n, n] - column @ column), n)
+    called(triangular.solve_transposed)(R, A[:n, n].copy(), n, column)
+    called(triangular.append)(R, column, np.sqrt(A[n, n] - column @ column), n)
     np.testing.assert_allclose(np.triu(R[: n + 1, : n + 1]), factor(A), atol=1e-12)
     for r in range(n + 1):
         S = R.copy()
-        triangular.delete(S, r, n + 1, *(np.empty(n + 1) for _ in range(4)))
+        called(triangular.delete)(S, r, n + 1, *(np.empty(n + 1) for _ in range(4)))
         keep = [i for i in range(n + 1) if i != r]
         np.testing.assert_allclose(S[:n, :n], factor(A[np.ix_(keep, keep)]), atol=1e-11)
         assert not S[n].any()
@@ -135,10 +136,10 @@ def test_appending_then_deleting_any_column_equals_factoring_anew(n):
 @pytest.mark.parametrize("n", SIZES)
 def test_factorize_upward_and_multiply_factors(n):
     A, N, product = positive(n), np.zeros((n, n)), np.full((n, n), np.nan)
-    assert triangular.factorize_upward(padded_lower(A), n, N)
+    assert called(triangular.factorize_upward)(padded_lower(A), n, N)
     np.testing.assert_allclose(N @ N.T, A, rtol=1e-12)
     np.testing.assert_array_equal(N, np.triu(N))
     R = factor(positive(n, seed=1))
-    triangular.product(N, R, n, product)
+    called(triangular.product)(N, R, n, product)
     np.testing.assert_allclose(np.triu(product), N @ R, atol=1e-12)
-    assert not triangular.factorize_upward(-A, n, N)
+    assert not called(triangular.factorize_upward)(-A, n, N)

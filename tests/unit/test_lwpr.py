@@ -9,6 +9,7 @@ from streamgp.contract.snapshot import SnapshotError
 from streamgp.loading import from_bytes
 from streamgp.local import LWPR
 from streamgp.local import receptive_field as rf
+from tests.inside import called_with_model
 
 # The slow twin: every statistic of a field is a sum over the rows it has seen, each discounted by the forgetting
 # factors of all later rows, and is summed up anew whenever it is asked for.
@@ -322,12 +323,16 @@ def test_the_rows_gradients_add_up_to_that_of_the_leave_one_out_cost(entries):
 
     w, z, _ = activation(entries, X)
     numbers, s, e, e_cv, E = batch_field(X, Y, w, u, entries)
-    m, f, work, total = numbers.records[0], numbers.buffer, numbers.work, np.zeros(entries.size)
+    work, total = numbers.work, np.zeros(entries.size)
     for t in range(n):
         work.s[:], work.dx[:], work.z[:] = s[t], X[t], z[t]
-        slope, bend, h = rf.cost_slope(m, f, 0, w[t], e[t], e_cv[t], E, w.sum())
+        slope, bend, h = called_with_model(rf.cost_slope)(
+            numbers.records, numbers.buffers, 0, w[t], e[t], e_cv[t], E, w.sum()
+        )
         np.testing.assert_allclose(h, w[t] * s[t] ** 2 / numbers.state.ss2[0, 0], rtol=1e-12)
-        rf.metric_derivatives(m, f, 0, w[t], slope, bend, w[t] / w.sum(), penalty)
+        called_with_model(rf.metric_derivatives)(
+            numbers.records, numbers.buffers, 0, w[t], slope, bend, w[t] / w.sum(), penalty
+        )
         total += work.gradient
     step = 1e-6 * np.eye(entries.size)
     differences = [(cost(entries + i) - cost(entries - i)) / 2e-6 for i in step]
@@ -346,7 +351,7 @@ def test_curvature_is_the_second_derivative_by_each_entry(entries):
         return slope * w + 0.5 * bend * (w - w0) ** 2 + share * penalty * np.sum((M.T @ M) ** 2)
 
     work.dx[:], work.z[:] = dx, activation(entries, dx)[1]
-    rf.metric_derivatives(numbers.records[0], numbers.buffer, 0, w0, slope, bend, share, penalty)
+    called_with_model(rf.metric_derivatives)(numbers.records, numbers.buffers, 0, w0, slope, bend, share, penalty)
     for i, unit in enumerate(np.eye(entries.size)):
         up, here, down = (cost(entries + k * 1e-4 * unit) for k in (1, 0, -1))
         assert work.gradient[i] == pytest.approx((up - down) / 2e-4, abs=1e-7)
@@ -368,7 +373,7 @@ def test_erratum_the_second_derivative_used_in_meta_learning_is_not_that_of_the_
         return np.sum(v * (Y - s * P * np.sum(v * s * Y)) ** 2 / (1 - w * s**2 * P) ** 2) / v.sum()
 
     numbers.work.s[:] = s[t]
-    _, bend, _ = rf.cost_slope(numbers.records[0], numbers.buffer, 0, w[t], e[t], e_cv[t], E, W)
+    _, bend, _ = called_with_model(rf.cost_slope)(numbers.records, numbers.buffers, 0, w[t], e[t], e_cv[t], E, W)
     derived = bend + E / W**3 - 4.0 * e[t] ** 2 * s[t] ** 2 / numbers.state.ss2[0, 0] / W
     difference = (cost(w[t] + 1e-3) - 2 * cost(w[t]) + cost(w[t] - 1e-3)) / 1e-6
     assert derived == pytest.approx(difference, rel=0.1)  # neglected: how R and 1 - h change

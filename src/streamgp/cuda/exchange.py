@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, inv, qr, solve_triangular
 
+from streamgp.compiled import uncompiled
 from streamgp.contract.model import StreamModel
 from streamgp.cuda import covariance
 from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS, SCALES, UNIT
@@ -214,7 +215,7 @@ class Exchange:
         if self._precision == "single":
             floor = np.full(len(noise), SINGLE_FLOOR)
         else:
-            floor = np.array([budget.floor(kappa, value, False) for value in noise.tolist()])
+            floor = np.array([uncompiled(budget.floor)(kappa, value, False) for value in noise.tolist()])
         units = np.column_stack([unit, 1.0 / unit])
         scales = np.broadcast_to(scales, (len(noise), self.shape.width))
         learned_with = noise, np.maximum(novelty, floor) * kappa, 1.0 / (kappa * floor)

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from streamgp.compiled import uncompiled
 from streamgp.cuda.lanes import Lanes
 from streamgp.cuda.record import (
     DISTINCT,
@@ -43,7 +44,7 @@ def build(on: Lanes, bytes_: int) -> Callable[..., None]:
         last, where it forgets by time.
     """
     T, single, own_noise = on.number, bytes_ == 4, NOISE - len(SHARED)
-    floor_of = on.jit(getattr(budget.floor, "py_func", budget.floor))
+    floor_of = on.jit(uncompiled(budget.floor))
 
     @on.jit
     def meet(

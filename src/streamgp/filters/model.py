@@ -68,7 +68,7 @@ class Filter(MemoryModel):
         }
         numbers = Numbers(rules.LAYOUT, sizes, {"rule": self._rule} | memory.plan() | self._tuning)
         numbers.counters["terms"] = 0 if points else terms  # a readout has all of them from the start
-        numbers.work.operations.view(np.int64)[:] = operations
+        numbers.work.operations[:] = operations
         numbers.state.parameters[:] = parameters
         self._place(numbers)
 

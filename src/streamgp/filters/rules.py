@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Record, integers, matrix, vector
+from streamgp.arrays import Layout, Model, opened
 from streamgp.compiled import MATRIX, borrowed, compiled, entry
 from streamgp.contract.checks import FINE, LARGEST, check
 from streamgp.contract.lanes import LANES, end_of, first_of
@@ -55,7 +55,7 @@ STATE = memory.ARRAYS | {
 }
 
 WORK = {
-    "operations": "steps 5",  # of the kernel's program
+    "operations": "steps 5 integers",  # of the kernel's program
     "seen": "width",
     "y": "outputs",  # the targets, then their errors
     "mean_now": "outputs",
@@ -68,27 +68,27 @@ LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
 
 
 @compiled
-def predict_seen(m: Record, f: Array) -> None:
+def predict_seen(m: Model) -> None:
     """k = what the input seen has in common with each of the terms, and the mean = alpha'k."""
-    n, seen, k = m.counters.terms, vector(f, m.at.seen), vector(f, m.at.k)
+    n, seen, k = m.counters.terms, m.seen, m.k
     if m.plan.rule == SGD:
         features.linear(seen, 1.0, k)
     else:
-        operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-        program.cross(operations, theta, matrix(f, m.at.basis), n, seen, k, vector(f, m.at.kernel_scratch))
+        operations, theta = m.operations, m.parameters
+        program.cross(operations, theta, m.basis, n, seen, k, m.kernel_scratch)
     # [vanvaerenbergh2016] Eq. (6); [soh2014] Eq. (3)
-    posterior.means(matrix(f, m.at.alpha), k, n, vector(f, m.at.mean_now))
+    posterior.means(m.alpha, k, n, m.mean_now)
 
 
 @compiled
-def prior_variance(m: Record, f: Array) -> float:
+def prior_variance(m: Model) -> float:
     """k(x, x) of the input seen; kappa keeps it."""
     operations, theta, scratch = (
-        integers(f, m.at.operations),
-        vector(f, m.at.parameters),
-        vector(f, m.at.kernel_scratch),
+        m.operations,
+        m.parameters,
+        m.kernel_scratch,
     )
-    return program.diagonal(operations, theta, vector(f, m.at.seen), vector(f, m.at.kappa), scratch)
+    return program.diagonal(operations, theta, m.seen, m.kappa, scratch)
 
 
 @compiled
@@ -126,9 +126,9 @@ def coherence(k: Array, power: Array, kappa: float, n: int) -> float:
 
 
 @compiled
-def share(m: Record, f: Array) -> tuple[float, float, int]:
+def share(m: Model) -> tuple[float, float, int]:
     """(spread, own, place): every coefficient takes spread * k_i of the error, the one at that place takes own."""
-    rule, n, k, eta = m.plan.rule, m.counters.terms, vector(f, m.at.k), m.plan.step
+    rule, n, k, eta = m.plan.rule, m.counters.terms, m.k, m.plan.step
     if rule == SGD:
         # [soh2014] Eq. (5); x_t is printed where psi_t = [s_t; x_t] is meant.
         return eta, 0.0, NOWHERE
@@ -137,15 +137,15 @@ def share(m: Record, f: Array) -> tuple[float, float, int]:
         return 0.0, eta, NEW
     if rule == QKLMS:
         # [vanvaerenbergh2016] 3.2.1: a datum similar to base i updates alpha_i.
-        place, distance = nearest(matrix(f, m.at.basis), m.counters.oldest, n, vector(f, m.at.seen))
+        place, distance = nearest(m.basis, m.counters.oldest, n, m.seen)
         return 0.0, eta, (place if distance <= m.plan.quantization else NEW)
-    kappa = prior_variance(m, f)
+    kappa = prior_variance(m)
     if rule == BETA_KLMS:
         # [vanvaerenbergh2016] Eq. (15)
         gain = 1.0 / (m.plan.noise + implied_variance(m.plan.beta, kappa, k, n))
         return m.plan.beta * gain, gain, NEW
     # [vanvaerenbergh2016] Eq. (10); a row that is not admitted has no k_{t+1} of its own in it.
-    admitted = coherence(k, vector(f, m.at.power), kappa, n) < m.plan.coherence
+    admitted = coherence(k, m.power, kappa, n) < m.plan.coherence
     norm2 = dot(k, k, n) + (kappa * kappa if admitted else 0.0)
     denominator = m.plan.regularization + norm2
     spread = eta / denominator if denominator > 0.0 else 0.0
@@ -153,9 +153,9 @@ def share(m: Record, f: Array) -> tuple[float, float, int]:
 
 
 @compiled
-def admit(m: Record, f: Array) -> int:
+def admit(m: Model) -> int:
     """The input seen becomes a term with coefficient 0, in place of the oldest where there is no room."""
-    seen, power, alpha = vector(f, m.at.seen), vector(f, m.at.power), matrix(f, m.at.alpha)
+    seen, power, alpha = m.seen, m.power, m.alpha
     place, room = m.counters.terms, alpha.shape[0]
     if place < room:
         m.counters.terms += 1
@@ -164,29 +164,29 @@ def admit(m: Record, f: Array) -> int:
         place = m.counters.oldest
         m.counters.oldest = (place + 1) % room
         m.counters.change = REPLACED
-    copy(seen, seen.size, matrix(f, m.at.basis)[place])
+    copy(seen, seen.size, m.basis[place])
     fill(alpha[place], alpha.shape[1], 0.0)
     if power.size > 0:
-        power[place] = vector(f, m.at.kappa)[0]
+        power[place] = m.kappa[0]
     return place  # type: ignore[no-any-return]
 
 
 @compiled
-def learn(m: Record, f: Array) -> None:
+def learn(m: Model) -> None:
     """Learn the targets at the input that predict_seen() has just predicted."""
-    n, alpha, k = m.counters.terms, matrix(f, m.at.alpha), vector(f, m.at.k)
-    mean, error = vector(f, m.at.mean_now), vector(f, m.at.y)
+    n, alpha, k = m.counters.terms, m.alpha, m.k
+    mean, error = m.mean_now, m.y
     # NORMA forgets first: the error is that of the decayed coefficients. The others keep all.
     kept = 1.0 - m.plan.step * m.plan.regularization if m.plan.rule == NORMA else 1.0
     for j in range(error.size):
         error[j] -= kept * mean[j]
-    spread, own, place = share(m, f)
+    spread, own, place = share(m)
     if spread != 0.0 or kept != 1.0:
         for j in range(error.size):
             posterior.learn_mean(alpha, j, kept, k, spread * error[j], n)
     m.counters.change = ABSORBED
     if place == NEW:
-        place = admit(m, f)
+        place = admit(m)
     if place >= 0:
         for j in range(error.size):
             alpha[place, j] += own * error[j]
@@ -203,14 +203,14 @@ def predict(
     if status != FINE:
         return status, row
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
+        m = opened(records, buffers, models[k])
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            memory.look(m, f, X[t], vector(f, m.at.seen))
-            predict_seen(m, f)
-            copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
+            memory.look(m, X[t], m.seen)
+            predict_seen(m)
+            copy(m.mean_now, mean.shape[1], mean[t])
             if implied.shape[0] > 0:
-                kappa = prior_variance(m, f)
-                implied[t, 0] = implied_variance(m.plan.beta, kappa, vector(f, m.at.k), m.counters.terms)
+                kappa = prior_variance(m)
+                implied[t, 0] = implied_variance(m.plan.beta, kappa, m.k, m.counters.terms)
     return FINE, -1
 
 
@@ -225,15 +225,15 @@ def run(
         return status, row
     tracking = mean.shape[0] > 0
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
+        m = opened(records, buffers, models[k])
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            learned = arrive(m, f, X, Y, t, t, True)
+            learned = arrive(m, X, Y, t, t, True)
             if learned or tracking or m.plan.feedback:
-                predict_seen(m, f)
+                predict_seen(m)
             if tracking:
-                copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
-            remember_target(m, f)
+                copy(m.mean_now, mean.shape[1], mean[t])
+            remember_target(m)
             m.counters.change = NOTHING
             if learned:
-                learn(m, f)
+                learn(m)
     return FINE, -1

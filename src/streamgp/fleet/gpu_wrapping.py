@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from functools import cache
 from typing import Any
 
@@ -10,66 +11,47 @@ from numba.core import types
 
 from streamgp.cuda.ptx import FAST, cached_kernel, cuda, intrinsic
 from streamgp.cuda.record import PREDICTED
-from streamgp.fleet.wrapping import AroundShape, Functions, Standard, Thread, build, gpu_numpy
+from streamgp.fleet.wrapping import AroundShape, Functions, Model, Spans, Standard, Thread, build, gpu_numpy
 
 THREADS = 64  # of a block
 FLOAT = 8  # bytes
 libdevice: Any = importlib.import_module("numba.cuda.libdevice")
 
 
-def _span(builder: Any, span: Any) -> tuple[Any, Any, Any, Any]:
-    start, blocks, rows, columns = (builder.extract_value(span, i) for i in range(4))
-    return start, blocks, rows, columns
+@cache
+def model(at: Spans) -> Any:
+    """See Thread.model: views of a buffer, which nobody owns."""
 
+    @intrinsic
+    def opened(_: Any, plan: Any, counters: Any, buffers: Any, i: Any) -> Any:
+        arrays = [types.Array(types.float64, len(span) - 1, "C") for span in at]
+        kind = types.NamedTuple([plan, counters, *arrays], Model)
 
-def _view(context: Any, builder: Any, kind: Any, buffer: Any, start: Any, shape: list[Any]) -> Any:
-    """An array of one or two dimensions in a buffer, which nobody owns."""
-    source = context.make_array(kind.args[0])(context, builder, buffer)
-    view, width = context.make_array(kind.return_type)(context, builder), context.get_constant(types.intp, FLOAT)
-    strides = [width] if len(shape) == 1 else [builder.mul(shape[1], width), width]
-    data = builder.gep(source.data, [start])
-    context.populate_array(view, data=data, shape=shape, strides=strides, itemsize=width, meminfo=None, parent=None)
-    return view._getvalue()
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def number(value: int) -> Any:
+                return context.get_constant(types.intp, value)
 
+            source = context.make_array(signature.args[2])(context, builder, args[2])
+            offset, parts = builder.mul(args[3], builder.extract_value(source.shape, 1)), []
+            for array, (start, *shape) in zip(arrays, at, strict=True):
+                view = context.make_array(array)(context, builder)
+                context.populate_array(
+                    view,
+                    data=builder.gep(source.data, [builder.add(offset, number(start))]),
+                    shape=[number(size) for size in shape],
+                    strides=[number(FLOAT * math.prod(shape[axis + 1 :])) for axis in range(len(shape))],
+                    itemsize=number(FLOAT),
+                    meminfo=None,
+                    parent=None,
+                )
+                parts.append(view._getvalue())
+            return context.make_tuple(builder, kind, [args[0], args[1], *parts])
 
-@intrinsic
-def vector(_: Any, buffer: Any, at: Any) -> Any:
-    """As in arrays.py: a function that is compiled on its own may not return a new array here."""
+        return kind(plan, counters, buffers, types.intp), codegen
 
-    def codegen(context: Any, builder: Any, kind: Any, args: Any) -> Any:
-        start, blocks, rows, columns = _span(builder, args[1])
-        size = builder.mul(builder.mul(blocks, rows), columns)
-        return _view(context, builder, kind, args[0], start, [size])
-
-    return types.Array(types.float64, 1, "C")(buffer, at), codegen
-
-
-@intrinsic
-def matrix(_: Any, buffer: Any, at: Any) -> Any:
-    """Likewise."""
-
-    def codegen(context: Any, builder: Any, kind: Any, args: Any) -> Any:
-        start, blocks, rows, columns = _span(builder, args[1])
-        return _view(context, builder, kind, args[0], start, [builder.mul(blocks, rows), columns])
-
-    return types.Array(types.float64, 2, "C")(buffer, at), codegen
-
-
-@intrinsic
-def block(_: Any, buffer: Any, at: Any, j: Any) -> Any:
-    """Likewise."""
-
-    def codegen(context: Any, builder: Any, kind: Any, args: Any) -> Any:
-        start, _, rows, columns = _span(builder, args[1])
-        start = builder.add(start, builder.mul(args[2], builder.mul(rows, columns)))
-        return _view(context, builder, kind, args[0], start, [rows, columns])
-
-    return types.Array(types.float64, 2, "C")(buffer, at, types.int64), codegen
-
-
-for name, of in (("vector", vector), ("matrix", matrix), ("block", block)):
-    if hasattr(of, "_set_uuid"):  # otherwise it would be another one in every process, and so would its kernels
-        of._set_uuid(f"streamgp.fleet.gpu_wrapping.{name}")
+    if hasattr(opened, "_set_uuid"):  # otherwise it would be another one in every process, and so would its kernels
+        opened._set_uuid(f"streamgp.fleet.gpu_wrapping.model{at}")
+    return opened
 
 
 def device(function: Any) -> Any:
@@ -92,7 +74,7 @@ def nextafter(x: Any, towards: Any) -> Any:
 
 @cache
 def functions(shape: AroundShape) -> Functions:
-    return build(Thread(device, gpu_numpy(argmax=argmax, nextafter=nextafter), vector, matrix, block), shape)
+    return build(Thread(device, gpu_numpy(argmax=argmax, nextafter=nextafter), model), shape)
 
 
 @device

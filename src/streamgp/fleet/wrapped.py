@@ -14,7 +14,7 @@ from streamgp.cuda.record import COUNTED, PREDICTED, Look, UnfitError
 from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cuda import CudaEngine, Memory
 from streamgp.fleet.rows import Rows
-from streamgp.fleet.wrapping import COUNTER, AroundShape, At, Plan, Span
+from streamgp.fleet.wrapping import COUNTER, AroundShape, Model, Plan
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
 from streamgp.wrappers.calibrated import Calibrated
@@ -67,12 +67,12 @@ def fits(model: StreamModel) -> bool:
 
 def shape_of(model: StreamModel) -> tuple[AroundShape, int, np.ndarray]:
     """Of the wrappers of a model that is prepared, the rows of its warm-up, and the plan of its calibration."""
-    parts, at, plan = 0, None, np.zeros(len(Plan._fields))
+    parts, at, plan = 0, (), np.zeros(len(Plan._fields))
     standard: Standardize | None = None
     for one in model._family():
         if isinstance(one, Calibrated):
             record = one._numbers.records[0]
-            parts, at = one._parts, At(*(Span(*map(int, record["at"][name])) for name in At._fields))
+            parts, at = one._parts, tuple(record["at"][name].item() for name in Model._fields[2:])
             plan = np.array([float(record["plan"][name]) for name in Plan._fields])
         if isinstance(one, Standardize):
             standard = one

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import arrays
-from streamgp.arrays import block, matrix, vector
+from streamgp.compiled import uncompiled
 from streamgp.contract import lanes
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
@@ -28,17 +27,16 @@ from streamgp.wrappers.standardize import FAR, TINY
 
 Array = NDArray
 Function = Callable[..., Any]
+Spans = tuple[tuple[int, ...], ...]  # where arrays lie in a buffer: the first number and the shape of each
 
 OWN_NOISE = LEARNED_WITH - len(SHARED)
 NEVER = 1 << 60  # no row comes so late
 COUNTER = np.dtype([(name, np.int64) for name in conformal.COUNTERS.names or ()], align=True)
 
-# What calibration reads by name of a model, as on the cores: there it is one record.
-Span = namedtuple("Span", "start blocks rows columns")
+# What calibration reads by name of a model, as on the cores, where all of it lies in one record and one buffer.
 made: Any = namedtuple  # of names that are known elsewhere
 Plan = made("Plan", conformal.PLAN.names)
-At = made("At", (*conformal.LAYOUT.state, *conformal.LAYOUT.work))
-Model = namedtuple("Model", "plan counters at")
+Model = made("Model", ("plan", "counters", *conformal.LAYOUT.state, *conformal.LAYOUT.work))
 
 
 class Standard(NamedTuple):
@@ -86,7 +84,7 @@ class AroundShape(NamedTuple):
     screens: bool
     together: bool
     parts: int
-    at: Any
+    at: Spans
 
     @property
     def told(self) -> int:
@@ -96,7 +94,7 @@ class AroundShape(NamedTuple):
     @property
     def for_rows(self) -> AroundShape:
         """What functions depend on that take rows."""
-        return self._replace(parts=0, at=None)
+        return self._replace(parts=0, at=())
 
     @property
     def for_predictions(self) -> AroundShape:
@@ -110,16 +108,12 @@ class Thread(NamedTuple):
     Args:
         jit: how a function is compiled that others call.
         numpy: what functions of the cores know as np.
-        vector: as in arrays.py, with the spans below.
-        matrix: likewise.
-        block: likewise.
+        model: makes a function (plan, counters, buffers, i) -> Model, for arrays that lie in these places.
     """
 
     jit: Callable[[Function], Function]
     numpy: Any
-    vector: Function
-    matrix: Function
-    block: Function
+    model: Callable[[Spans], Function]
 
 
 class Functions(NamedTuple):
@@ -144,12 +138,13 @@ class Functions(NamedTuple):
 
 def plain_thread() -> Thread:
     """Plain Python, with functions of arrays that are not compiled."""
-    return Thread(lambda function: function, np, *(_uncompiled(each) for each in (vector, matrix, block)))
 
+    def model(at: Spans) -> Function:
+        return lambda plan, counters, buffers, i: Model(
+            plan, counters, *(buffers[i, start : start + math.prod(shape)].reshape(shape) for start, *shape in at)
+        )
 
-def _uncompiled(function: Any) -> Function:
-    source = getattr(function, "py_func", function)
-    return FunctionType(source.__code__, vars(arrays) | {"placed": arrays._reshaped}, source.__name__)
+    return Thread(lambda function: function, np, model)
 
 
 def taken_over(on: Thread, module: Any, names: Iterable[str], **others: Any) -> dict[str, Any]:
@@ -163,8 +158,7 @@ def taken_over(on: Thread, module: Any, names: Iterable[str], **others: Any) -> 
     """
     known = vars(module) | {"np": on.numpy} | others
     for name in names:
-        source = getattr(module, name)
-        source = getattr(source, "py_func", source)
+        source = uncompiled(getattr(module, name))
         called = (one for one in source.__code__.co_names if hasattr(known.get(one), "py_func"))
         if missing := sorted({*called} - {*names} - others.keys()):
             raise LookupError(f"{name} calls {', '.join(missing)}, which would have to be taken over, too")
@@ -181,8 +175,7 @@ def gpu_numpy(**functions: Function) -> ModuleType:
 
 
 def build(on: Thread, shape: AroundShape) -> Functions:
-    jit, AT = on.jit, shape.at
-    D, P, screens, together = shape.width, shape.outputs, shape.screens, shape.together
+    jit, D, P, screens, together = on.jit, shape.width, shape.outputs, shape.screens, shape.together
     rounding, nan, infinite = float(np.finfo(np.float64).eps), math.nan, math.inf
     bounded = taken_over(on, lanes, ("first_of", "end_of"))
     screening = taken_over(
@@ -192,17 +185,22 @@ def build(on: Thread, shape: AroundShape) -> Functions:
     standard = taken_over(on, scaling, ("standard",))["standard"]
     refused, in_units = outliers.REFUSED, shape.standard
 
+    model = on.model(shape.at)
+
     @jit
     def itself(array: Any) -> Any:
         return array
+
+    @jit
+    def opened(records: Any, buffers: Array, i: Any) -> Any:
+        plan, counters = records[i]
+        return model(plan, counters, buffers, i)
 
     compare = taken_over(
         on,
         conformal,
         ("leap", "distance", "tally_row", "start", "learn", "tell_shape", "learn_shape", "take", "calibrate"),
-        vector=on.vector,
-        matrix=on.matrix,
-        block=on.block,
+        opened=opened,
         borrowed=itself,
         **bounded,
     )["calibrate"]
@@ -405,10 +403,10 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         told: Array,
     ) -> None:
         settings = Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7], plan[8])
-        m, stop = Model(settings, counters[i], AT), first + apart * (count - 1) + 1
+        stop = first + apart * (count - 1) + 1
         rows = told[:, first:stop:apart]
         compare(
-            (m,),
+            ((settings, counters[i]),),
             buffers[i : i + 1],
             nobody,
             nobody[:0],

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Numbers, Record, block, integers, matrix, vector
+from streamgp.arrays import Layout, Model, Numbers, opened
 from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
 from streamgp.contract import inputs
 from streamgp.contract.checks import FINE, LARGEST, check
@@ -58,7 +58,7 @@ STATE = memory.ARRAYS | {
 }
 
 WORK = {
-    "operations": "steps 5",  # of the kernel's program
+    "operations": "steps 5 integers",  # of the kernel's program
     "parameters": "parameters",  # its hyperparameters
     "seen": "width",
     "y": "outputs",
@@ -166,7 +166,7 @@ class LocalGP(MemoryModel):
         }
         numbers = Numbers(LAYOUT, sizes, plan)
         numbers.counters["evicted"] = -1
-        numbers.work.operations.view(np.int64)[:] = kernel.operations
+        numbers.work.operations[:] = kernel.operations
         numbers.work.parameters[:] = kernel.parameters
         self._place(numbers)
 
@@ -240,25 +240,25 @@ class LocalGP(MemoryModel):
 
 
 @compiled
-def kernel_values(m: Record, f: Array, B: Array, n: int, out: Array) -> None:
+def kernel_values(m: Model, B: Array, n: int, out: Array) -> None:
     """out = k(B, x) of the input seen."""
-    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-    program.cross(operations, theta, B, n, vector(f, m.at.seen), out, vector(f, m.at.kernel_scratch))
+    operations, theta = m.operations, m.parameters
+    program.cross(operations, theta, B, n, m.seen, out, m.kernel_scratch)
 
 
 @compiled
-def prior_variance(m: Record, f: Array, x: Array) -> float:
+def prior_variance(m: Model, x: Array) -> float:
     """k(x, x)."""
-    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-    return program.diagonal(operations, theta, x, vector(f, m.at.k), vector(f, m.at.kernel_scratch))
+    operations, theta = m.operations, m.parameters
+    return program.diagonal(operations, theta, x, m.k, m.kernel_scratch)
 
 
 @compiled
-def compare(m: Record, f: Array) -> float:
+def compare(m: Model) -> float:
     """Similarities of the input seen to the centers; returns kappa = k(x, x)."""
-    n, similarity, variances = m.counters.experts, vector(f, m.at.similarity), vector(f, m.at.center_variances)
-    kappa = prior_variance(m, f, vector(f, m.at.seen))
-    kernel_values(m, f, matrix(f, m.at.centers), n, similarity)
+    n, similarity, variances = m.counters.experts, m.similarity, m.center_variances
+    kappa = prior_variance(m, m.seen)
+    kernel_values(m, m.centers, n, similarity)
     for i in range(n):
         scale = np.sqrt(kappa * variances[i])
         # A squared exponential gives exp(-1/2 (x - c)'W(x - c)), the published weight.
@@ -267,12 +267,12 @@ def compare(m: Record, f: Array) -> float:
 
 
 @compiled
-def predict_seen(m: Record, f: Array, kappa: float) -> None:
+def predict_seen(m: Model, kappa: float) -> None:
     """Mean and latent variance of the mixture; compare() has been called."""
-    experts, counts = m.counters.experts, vector(f, m.at.counts)
-    similarity, rank = vector(f, m.at.similarity), vector(f, m.at.rank)
-    k, column, first = vector(f, m.at.k), vector(f, m.at.column), vector(f, m.at.first)
-    mean, variance = vector(f, m.at.mean_now), vector(f, m.at.variance_now)
+    experts, counts = m.counters.experts, m.counts
+    similarity, rank = m.similarity, m.rank
+    k, column, first = m.k, m.column, m.first
+    mean, variance = m.mean_now, m.variance_now
     copy(similarity, experts, rank)
     fill(mean, mean.size, 0.0)
     fill(variance, mean.size, 0.0)
@@ -283,13 +283,13 @@ def predict_seen(m: Record, f: Array, kappa: float) -> None:
             if rank[i] > rank[e]:
                 e = i
         rank[e] = -np.inf
-        weight, n, weights = similarity[e], int(counts[e]), block(f, m.at.weights, e)
+        weight, n, weights = similarity[e], int(counts[e]), m.weights[e]
         if not weight > FAINTEST:
             if total > 0.0:
                 break
             weight = 1.0  # no center is similar: the nearest expert answers alone
-        kernel_values(m, f, block(f, m.at.points, e), n, k)
-        triangular.solve_transposed(block(f, m.at.factors, e), k, n, column)
+        kernel_values(m, m.points[e], n, k)
+        triangular.solve_transposed(m.factors[e], k, n, column)
         v = max(kappa - dot(column, column, n), 0.0)
         # Sums of differences from the first expert's mean: a common offset does not cancel digits.
         for j in range(mean.size):
@@ -312,10 +312,10 @@ def predict_seen(m: Record, f: Array, kappa: float) -> None:
 
 
 @compiled
-def learn_seen(m: Record, f: Array, kappa: float, noise: float) -> None:
+def learn_seen(m: Model, kappa: float, noise: float) -> None:
     """Hand the input seen and its targets to the most similar expert, or to a new one."""
     # [nguyentuong2009] partitioning of the data
-    experts, counts, similarity = m.counters.experts, vector(f, m.at.counts), vector(f, m.at.similarity)
+    experts, counts, similarity = m.counters.experts, m.counts, m.similarity
     e = 0
     for i in range(1, experts):
         if similarity[i] > similarity[e]:
@@ -323,15 +323,15 @@ def learn_seen(m: Record, f: Array, kappa: float, noise: float) -> None:
     if experts == 0 or (similarity[e] < m.plan.threshold and experts < counts.size):
         e = experts
         m.counters.experts += 1
-    points, targets, weights = block(f, m.at.points, e), block(f, m.at.targets, e), block(f, m.at.weights, e)
-    R, k, center = block(f, m.at.factors, e), vector(f, m.at.k), matrix(f, m.at.centers)[e]
+    points, targets, weights = m.points[e], m.targets[e], m.weights[e]
+    R, k, center = m.factors[e], m.k, m.centers[e]
     n, room = int(counts[e]), points.shape[0]
-    admit(m, f, e, n, kappa, noise)
+    admit(m, e, n, kappa, noise)
     n += 1
     m.counters.admitted = 1
     if n == room:
-        r = redundant(matrix(f, m.at.inverse_diagonals)[e], n) if m.plan.drop == REDUNDANT else 0
-        drop(m, f, e, r, n)
+        r = redundant(m.inverse_diagonals[e], n) if m.plan.drop == REDUNDANT else 0
+        drop(m, e, r, n)
         m.counters.evicted = r
         n -= 1
     counts[e] = n
@@ -349,16 +349,16 @@ def learn_seen(m: Record, f: Array, kappa: float, noise: float) -> None:
         for i in range(n):
             center[j] += points[i, j]
         center[j] /= n
-    vector(f, m.at.center_variances)[e] = prior_variance(m, f, center)
+    m.center_variances[e] = prior_variance(m, center)
 
 
 @compiled
-def admit(m: Record, f: Array, e: int, n: int, kappa: float, noise: float) -> None:
+def admit(m: Model, e: int, n: int, kappa: float, noise: float) -> None:
     """The input seen becomes point n of expert e; pivots in which arithmetic had lost the noise are counted."""
-    points, R = block(f, m.at.points, e), block(f, m.at.factors, e)
-    seen, y, k = vector(f, m.at.seen), vector(f, m.at.y), vector(f, m.at.k)
-    column, psi, diagonal = vector(f, m.at.column), vector(f, m.at.psi), matrix(f, m.at.inverse_diagonals)[e]
-    kernel_values(m, f, points, n, k)
+    points, R = m.points[e], m.factors[e]
+    seen, y, k = m.seen, m.y, m.k
+    column, psi, diagonal = m.column, m.psi, m.inverse_diagonals[e]
+    kernel_values(m, points, n, k)
     triangular.solve_transposed(R, k, n, column)
     triangular.solve(R, column, n, psi)
     gamma2 = kappa + noise - dot(column, column, n)
@@ -370,7 +370,7 @@ def admit(m: Record, f: Array, e: int, n: int, kappa: float, noise: float) -> No
         diagonal[i] += psi[i] * psi[i] / gamma2
     diagonal[n] = 1.0 / gamma2
     copy(seen, seen.size, points[n])
-    copy(y, y.size, block(f, m.at.targets, e)[n])
+    copy(y, y.size, m.targets[e][n])
 
 
 @compiled
@@ -384,23 +384,23 @@ def redundant(inverse_diagonal: Array, n: int) -> int:
 
 
 @compiled
-def drop(m: Record, f: Array, e: int, r: int, n: int) -> None:
+def drop(m: Model, e: int, r: int, n: int) -> None:
     """Take point r out of the n points of expert e."""
-    R, column, psi = block(f, m.at.factors, e), vector(f, m.at.column), vector(f, m.at.psi)
-    diagonal = matrix(f, m.at.inverse_diagonals)[e]
+    R, column, psi = m.factors[e], m.column, m.psi
+    diagonal = m.inverse_diagonals[e]
     triangular.inverse_column(R, r, n, psi)
     for i in range(n):
         diagonal[i] = max(diagonal[i] - psi[i] * psi[i] / psi[r], TIE * diagonal[i])
-    triangular.delete(R, r, n, column, vector(f, m.at.cosine), vector(f, m.at.sine), vector(f, m.at.carried))
+    triangular.delete(R, r, n, column, m.cosine, m.sine, m.carried)
     growing.drop(diagonal, r, n)
-    growing.drop_row(block(f, m.at.points, e), r, n)
-    growing.drop_row(block(f, m.at.targets, e), r, n)
+    growing.drop_row(m.points[e], r, n)
+    growing.drop_row(m.targets[e], r, n)
 
 
 @compiled
-def report(m: Record, f: Array, t: int, out: Array) -> None:
-    copy(vector(f, m.at.mean_now), out.shape[2], out[0, t])
-    copy(vector(f, m.at.variance_now), out.shape[2], out[1, t])
+def report(m: Model, t: int, out: Array) -> None:
+    copy(m.mean_now, out.shape[2], out[0, t])
+    copy(m.variance_now, out.shape[2], out[1, t])
 
 
 @entry(LAYOUT.type, MATRIX, *LANES, MATRIX, CUBE)
@@ -411,11 +411,11 @@ def predict(records: Array, buffers: Array, models: Array, starts: Array, X: Arr
     if status != FINE:
         return status, row
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
+        m = opened(records, buffers, models[k])
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            memory.look(m, f, X[t], vector(f, m.at.seen))
-            predict_seen(m, f, compare(m, f))
-            report(m, f, t, out)
+            memory.look(m, X[t], m.seen)
+            predict_seen(m, compare(m))
+            report(m, t, out)
     return FINE, -1
 
 
@@ -430,16 +430,16 @@ def run(
     if status != FINE:
         return status, row
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
+        m = opened(records, buffers, models[k])
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            learned = arrive(m, f, X, Y, t, t, True)
+            learned = arrive(m, X, Y, t, t, True)
             m.counters.admitted = 0
             m.counters.evicted = -1
-            kappa = compare(m, f)
+            kappa = compare(m)
             if out.shape[1] > 0:
-                predict_seen(m, f, kappa)
-                report(m, f, t, out)
+                predict_seen(m, kappa)
+                report(m, t, out)
             if learned:
-                copy(Y[t], Y.shape[1], vector(f, m.at.last_target))
-                learn_seen(m, f, kappa, noise_of(m.plan.noise, conditions, t, 0))
+                copy(Y[t], Y.shape[1], m.last_target)
+                learn_seen(m, kappa, noise_of(m.plan.noise, conditions, t, 0))
     return FINE, -1

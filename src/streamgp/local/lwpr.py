@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Numbers, Record, matrix, vector
+from streamgp.arrays import Layout, Model, Numbers, opened
 from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
 from streamgp.contract import inputs
 from streamgp.contract.checks import FINE, LARGEST, check
@@ -331,30 +331,30 @@ def spread(name: str, value: FloatArray | None, n: int, what: str) -> FloatArray
 
 
 @compiled
-def normalize(m: Record, f: Array) -> None:
+def normalize(m: Model) -> None:
     """x = the input seen, over its norms."""
-    x, seen, norm = vector(f, m.at.x), vector(f, m.at.seen), vector(f, m.at.norm_in)
+    x, seen, norm = m.x, m.seen, m.norm_in
     for j in range(x.size):
         x[j] = seen[j] / norm[j]
 
 
 @compiled
-def activate(m: Record, f: Array, j: int) -> None:
+def activate(m: Model, j: int) -> None:
     """The activations at x of the fields of output j."""
     first = j * m.plan.capacity
-    rf.activate(m, f, first, first + int(vector(f, m.at.counts)[j]))
+    rf.activate(m, first, first + int(m.counts[j]))
 
 
 @compiled
-def predict_seen(m: Record, f: Array, j: int) -> tuple[float, float]:
+def predict_seen(m: Model, j: int) -> tuple[float, float]:
     """Mean and variance of output j at x; activate() has been called."""
-    activation, trusted, begin = vector(f, m.at.activation), vector(f, m.at.trusted), j * m.plan.capacity
+    activation, trusted, begin = m.activation, m.trusted, j * m.plan.capacity
     first = total = shifted = squares = 0.0
-    for g in range(begin, begin + int(vector(f, m.at.counts)[j])):
+    for g in range(begin, begin + int(m.counts[j])):
         weight = activation[g]
         if not weight > m.plan.cutoff or trusted[g] == 0.0:
             continue
-        y, sigma2 = rf.predict(m, f, g, weight)
+        y, sigma2 = rf.predict(m, g, weight)
         if total == 0.0:
             first = y
         # Sums of differences from the first field's prediction: a common offset does not cancel digits.
@@ -366,24 +366,24 @@ def predict_seen(m: Record, f: Array, j: int) -> tuple[float, float]:
     shift = shifted / total
     # [vijayakumar2005] predictive variance of the weighted average
     variance = max(squares / total - shift * shift, 0.0) / total
-    scale = vector(f, m.at.norm_out)[j]
+    scale = m.norm_out[j]
     return scale * (first + shift), scale * scale * variance
 
 
 @compiled
-def learn_seen(m: Record, f: Array, j: int, y: float) -> None:
+def learn_seen(m: Model, j: int, y: float) -> None:
     """Learn the target y of output j at x; activate() has been called."""
     activation, rows_learned, metrics = (
-        vector(f, m.at.activation),
-        vector(f, m.at.rows_learned),
-        matrix(f, m.at.metrics),
+        m.activation,
+        m.rows_learned,
+        m.metrics,
     )
-    n_data, trusted, last_active = matrix(f, m.at.n_data), vector(f, m.at.trusted), vector(f, m.at.last_active)
-    first, d = j * m.plan.capacity, vector(f, m.at.x).size
+    n_data, trusted, last_active = m.n_data, m.trusted, m.last_active
+    first, d = j * m.plan.capacity, m.x.size
     rows_learned[j] += 1.0
     most = second = 0.0
     most_active = second_active = -1
-    for g in range(first, first + int(vector(f, m.at.counts)[j])):
+    for g in range(first, first + int(m.counts[j])):
         weight = activation[g]
         if weight > most:
             second, second_active = most, most_active
@@ -394,25 +394,25 @@ def learn_seen(m: Record, f: Array, j: int, y: float) -> None:
             # A field can be trusted once it had seen more than 2 d rows before this one.
             if n_data[g, 0] > 2.0 * d:
                 trusted[g] = 1.0
-            rf.activate(m, f, g, g + 1)
-            rf.learn(m, f, g, y, weight)
+            rf.activate(m, g, g + 1)
+            rf.learn(m, g, y, weight)
             last_active[g] = rows_learned[j]
             m.counters.absorbed = 1
     if most <= m.plan.w_gen:
-        create(m, f, j, y, most, most_active)
+        create(m, j, y, most, most_active)
     elif second > m.plan.w_prune:
         # The trace of D = M'M says how narrow a field is. The wider one leaves, as in the library [klanke2008].
         narrow = dot(metrics[most_active], metrics[most_active], metrics.shape[1])
         other = dot(metrics[second_active], metrics[second_active], metrics.shape[1])
-        remove(m, f, j, most_active if narrow < other else second_active)
+        remove(m, j, most_active if narrow < other else second_active)
 
 
 @compiled
-def create(m: Record, f: Array, j: int, y: float, most: float, most_active: int) -> None:
+def create(m: Model, j: int, y: float, most: float, most_active: int) -> None:
     """Put a field on x; it takes over the metric of a field that is nearly active there and can be trusted."""
-    counts, directions, last_active = vector(f, m.at.counts), vector(f, m.at.directions), vector(f, m.at.last_active)
-    metrics, alpha = matrix(f, m.at.metrics), matrix(f, m.at.alpha)
-    copied = most > NEARLY_ACTIVE * m.plan.w_gen and vector(f, m.at.trusted)[most_active] == 1.0
+    counts, directions, last_active = m.counts, m.directions, m.last_active
+    metrics, alpha = m.metrics, m.alpha
+    copied = most > NEARLY_ACTIVE * m.plan.w_gen and m.trusted[most_active] == 1.0
     first = j * m.plan.capacity
     g = first + int(counts[j])
     if counts[j] == m.plan.capacity:
@@ -425,25 +425,25 @@ def create(m: Record, f: Array, j: int, y: float, most: float, most_active: int)
         g -= 1
         if most_active == g:  # the last one moves into the gap
             most_active = oldest
-        remove(m, f, j, oldest)
+        remove(m, j, oldest)
     counts[j] += 1.0
     m.counters.admitted = 1
-    directions[g] = directions[most_active] if copied else min(2, m.at.ss2.columns)
-    copy(metrics[most_active] if copied else vector(f, m.at.metric), metrics.shape[1], metrics[g])
-    copy(alpha[most_active] if copied else vector(f, m.at.rates), alpha.shape[1], alpha[g])
-    last_active[g] = vector(f, m.at.rows_learned)[j]
-    rf.begin(m, f, g, y)
+    directions[g] = directions[most_active] if copied else min(2, m.ss2.shape[1])
+    copy(metrics[most_active] if copied else m.metric, metrics.shape[1], metrics[g])
+    copy(alpha[most_active] if copied else m.rates, alpha.shape[1], alpha[g])
+    last_active[g] = m.rows_learned[j]
+    rf.begin(m, g, y)
 
 
 @compiled
-def remove(m: Record, f: Array, j: int, g: int) -> None:
+def remove(m: Model, j: int, g: int) -> None:
     """Take field g out; the last one of output j takes its place."""
-    counts, extents, first = vector(f, m.at.counts), matrix(f, m.at.extents), j * m.plan.capacity
+    counts, extents, first = m.counts, m.extents, j * m.plan.capacity
     last = first + int(counts[j]) - 1
     for i in range(extents.shape[0]):
         start, size = int(extents[i, 0]), int(extents[i, 1])
-        moved = f[start + last * size : start + (last + 1) * size]
-        copy(moved, size, f[start + g * size :])
+        moved = m.buffer[start + last * size : start + (last + 1) * size]
+        copy(moved, size, m.buffer[start + g * size :])
         fill(moved, size, 0.0)
     counts[j] -= 1.0
     m.counters.evicted = g - first
@@ -457,13 +457,13 @@ def predict(records: Array, buffers: Array, models: Array, starts: Array, X: Arr
     if status != FINE:
         return status, row
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
+        m = opened(records, buffers, models[k])
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            memory.look(m, f, X[t], vector(f, m.at.seen))
-            normalize(m, f)
+            memory.look(m, X[t], m.seen)
+            normalize(m)
             for j in range(out.shape[2]):
-                activate(m, f, j)
-                out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
+                activate(m, j)
+                out[0, t, j], out[1, t, j] = predict_seen(m, j)
     return FINE, -1
 
 
@@ -477,19 +477,19 @@ def run(
     if status != FINE:
         return status, row
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
-        y, last_target, norm_out = vector(f, m.at.y), vector(f, m.at.last_target), vector(f, m.at.norm_out)
+        m = opened(records, buffers, models[k])
+        y, last_target, norm_out = m.y, m.last_target, m.norm_out
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            arrive(m, f, X, Y, t, t, True)
-            normalize(m, f)
+            arrive(m, X, Y, t, t, True)
+            normalize(m)
             m.counters.absorbed = 0
             m.counters.admitted = 0
             m.counters.evicted = -1
             for j in range(y.size):
-                activate(m, f, j)
+                activate(m, j)
                 if out.shape[1] > 0:
-                    out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
+                    out[0, t, j], out[1, t, j] = predict_seen(m, j)
                 if not np.isnan(y[j]):
                     last_target[j] = y[j]
-                    learn_seen(m, f, j, y[j] / norm_out[j])
+                    learn_seen(m, j, y[j] / norm_out[j])
     return FINE, -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, block, matrix, vector
+from streamgp.arrays import Model
 from streamgp.compiled import compiled
 from streamgp.linalg.vector import copy, dot
 
@@ -77,34 +77,34 @@ WORK = {
 
 
 @compiled
-def begin(m: Record, f: Array, g: int, y: float) -> None:
+def begin(m: Model, g: int, y: float) -> None:
     """Center field g, which has seen nothing, on x; M, alpha and the number of directions are set, all else is 0."""
-    x, alpha, b = vector(f, m.at.x), matrix(f, m.at.alpha)[g], matrix(f, m.at.b)[g]
-    n_data = matrix(f, m.at.n_data)[g]
-    vector(f, m.at.beta0)[g] = y
+    x, alpha, b = m.x, m.alpha[g], m.b[g]
+    n_data = m.n_data[g]
+    m.beta0[g] = y
     for i in range(b.size):
         b[i] = np.log(alpha[i])
-    for i in range(int(vector(f, m.at.directions)[g])):
-        begin_direction(m, f, g, i)
+    for i in range(int(m.directions[g])):
+        begin_direction(m, g, i)
         n_data[i] = ALMOST_NOTHING
-    copy(x, x.size, matrix(f, m.at.centers)[g])
+    copy(x, x.size, m.centers[g])
 
 
 @compiled
-def begin_direction(m: Record, f: Array, g: int, i: int) -> None:
+def begin_direction(m: Model, g: int, i: int) -> None:
     """Direction i before any data: the axis i."""
-    block(f, m.at.SXY, g)[i, i] = SHORTEST
-    matrix(f, m.at.length)[g, i] = SHORTEST
-    matrix(f, m.at.ss2)[g, i] = m.plan.init_S2
-    matrix(f, m.at.sum_w)[g, i] = ALMOST_NOTHING
-    matrix(f, m.at.forget)[g, i] = m.plan.init_lambda
+    m.SXY[g][i, i] = SHORTEST
+    m.length[g, i] = SHORTEST
+    m.ss2[g, i] = m.plan.init_S2
+    m.sum_w[g, i] = ALMOST_NOTHING
+    m.forget[g, i] = m.plan.init_lambda
 
 
 @compiled
-def activate(m: Record, f: Array, first: int, last: int) -> None:
+def activate(m: Model, first: int, last: int) -> None:
     """Activations at x of the fields first..last-1, 0 beyond the horizon; dx and z are left of the last one."""
-    x, dx, z, activation = vector(f, m.at.x), vector(f, m.at.dx), vector(f, m.at.z), vector(f, m.at.activation)
-    centers, metrics, horizon = matrix(f, m.at.centers), matrix(f, m.at.metrics), m.plan.horizon
+    x, dx, z, activation = m.x, m.dx, m.z, m.activation
+    centers, metrics, horizon = m.centers, m.metrics, m.plan.horizon
     d = x.size
     diagonal = metrics.shape[1] == d
     for k in range(first, last):
@@ -123,11 +123,11 @@ def activate(m: Record, f: Array, first: int, last: int) -> None:
 
 
 @compiled
-def project(m: Record, f: Array, g: int, n: int) -> None:
+def project(m: Model, g: int, n: int) -> None:
     """Projections s_i = u_i'x_res,i of the mean-free input, each taken out of it before the next: x_res - p_i s_i."""
-    x, s, x_res = vector(f, m.at.x_mz), vector(f, m.at.s), matrix(f, m.at.x_res)
-    ss2, length = matrix(f, m.at.ss2)[g], matrix(f, m.at.length)[g]
-    SXY, SXS = block(f, m.at.SXY, g), block(f, m.at.SXS, g)
+    x, s, x_res = m.x_mz, m.s, m.x_res
+    ss2, length = m.ss2[g], m.length[g]
+    SXY, SXS = m.SXY[g], m.SXS[g]
     for i in range(n):
         step = s[i - 1] / ss2[i - 1] if i > 0 else 0.0
         total = 0.0
@@ -138,18 +138,18 @@ def project(m: Record, f: Array, g: int, n: int) -> None:
 
 
 @compiled
-def grown_directions(m: Record, f: Array, g: int) -> int:
+def grown_directions(m: Model, g: int) -> int:
     """Directions that count in predictions: the newest only when it has seen data enough."""
-    n = int(vector(f, m.at.directions)[g])
-    return n if matrix(f, m.at.n_data)[g, n - 1] > 2.0 * vector(f, m.at.x).size else n - 1
+    n = int(m.directions[g])
+    return n if m.n_data[g, n - 1] > 2.0 * m.x.size else n - 1
 
 
 @compiled
-def learn_means(m: Record, f: Array, g: int, y: float, weight: float) -> float:
+def learn_means(m: Model, g: int, y: float, weight: float) -> float:
     """Learn the weighted means; returns the mean-free target and leaves the mean-free input in x_mz."""
-    x, x_mz, mean_x = vector(f, m.at.x), vector(f, m.at.x_mz), matrix(f, m.at.mean_x)[g]
-    beta0, spread = vector(f, m.at.beta0), vector(f, m.at.spread)
-    old = matrix(f, m.at.sum_w)[g, 0] * matrix(f, m.at.forget)[g, 0]
+    x, x_mz, mean_x = m.x, m.x_mz, m.mean_x[g]
+    beta0, spread = m.beta0, m.spread
+    old = m.sum_w[g, 0] * m.forget[g, 0]
     total = old + weight
     # [vijayakumar2005] incremental PLS: the means
     for j in range(x.size):
@@ -162,15 +162,15 @@ def learn_means(m: Record, f: Array, g: int, y: float, weight: float) -> float:
 
 
 @compiled
-def learn_regression(m: Record, f: Array, g: int, y: float, weight: float) -> tuple[float, float]:
+def learn_regression(m: Model, g: int, y: float, weight: float) -> tuple[float, float]:
     """Learn a mean-free row by partial least squares; returns e and e_cv and leaves the new projections in s."""
-    n, init_S2, x_res = int(vector(f, m.at.directions)[g]), m.plan.init_S2, matrix(f, m.at.x_res)
-    s, target, e_cv = vector(f, m.at.s), vector(f, m.at.target), vector(f, m.at.e_cv)
-    ss2, ssy, forget = matrix(f, m.at.ss2)[g], matrix(f, m.at.ssy)[g], matrix(f, m.at.forget)[g]
-    sum_w, sum_e_cv2, length = matrix(f, m.at.sum_w)[g], matrix(f, m.at.sum_e_cv2)[g], matrix(f, m.at.length)[g]
-    SXY, SXS = block(f, m.at.SXY, g), block(f, m.at.SXS, g)
-    ssp, sum_e2 = vector(f, m.at.ssp), vector(f, m.at.sum_e2)
-    project(m, f, g, n)
+    n, init_S2, x_res = int(m.directions[g]), m.plan.init_S2, m.x_res
+    s, target, e_cv = m.s, m.target, m.e_cv
+    ss2, ssy, forget = m.ss2[g], m.ssy[g], m.forget[g]
+    sum_w, sum_e_cv2, length = m.sum_w[g], m.sum_e_cv2[g], m.length[g]
+    SXY, SXS = m.SXY[g], m.SXS[g]
+    ssp, sum_e2 = m.ssp, m.sum_e2
+    project(m, g, n)
     y_res = y
     for i in range(n):
         target[i] = y_res
@@ -191,12 +191,12 @@ def learn_regression(m: Record, f: Array, g: int, y: float, weight: float) -> tu
         ssy[i] = lam * ssy[i] + weight * target[i] * s[i]
         leverage += weight * weight * s[i] * s[i] / ss2[i]
     ssp[g] = forget[n - 1] * ssp[g] + leverage
-    project(m, f, g, n)
-    grown = grown_directions(m, f, g)
+    project(m, g, n)
+    grown = grown_directions(m, g)
     e = y
     for i in range(grown):
         e -= ssy[i] / ss2[i] * s[i]
-    if may_descend(m, f, g, 0):
+    if may_descend(m, g, 0):
         sum_e2[g] = forget[n - 1] * sum_e2[g] + weight * e * e
         for i in range(n):
             sum_e_cv2[i] = forget[i] * sum_e_cv2[i] + weight * e_cv[i] * e_cv[i]
@@ -217,21 +217,21 @@ def keep_length(direction: Array, i: int) -> float:
 
 
 @compiled
-def may_descend(m: Record, f: Array, g: int, i: int) -> bool:
+def may_descend(m: Model, g: int, i: int) -> bool:
     """Whether direction i has seen enough of the 1 / (1 - lambda) rows that forgetting lets a field remember."""
-    n_data, forget = matrix(f, m.at.n_data)[g], matrix(f, m.at.forget)[g]
+    n_data, forget = m.n_data[g], m.forget[g]
     return n_data[i] * (1.0 - forget[0]) > ENOUGH_TO_DESCEND  # type: ignore[no-any-return]
 
 
 @compiled
 def cost_slope(
-    m: Record, f: Array, g: int, weight: float, e: float, e_cv: float, E: float, W: float
+    m: Model, g: int, weight: float, e: float, e_cv: float, E: float, W: float
 ) -> tuple[float, float, float]:
     """dJ1/dw and d2J1/dw2 of the leave-one-out cost J1 = E / W, and the leverage of the row."""
-    s, ss2, H, R = vector(f, m.at.s), matrix(f, m.at.ss2)[g], matrix(f, m.at.H)[g], matrix(f, m.at.R)[g]
+    s, ss2, H, R = m.s, m.ss2[g], m.H[g], m.R[g]
     h = slope = inner = quadratic = 0.0
-    for i in range(int(vector(f, m.at.directions)[g])):
-        if may_descend(m, f, g, i):
+    for i in range(int(m.directions[g])):
+        if may_descend(m, g, i):
             Ps = s[i] / ss2[i]
             h += s[i] * Ps
             inner += 2.0 * Ps * H[i]
@@ -245,11 +245,11 @@ def cost_slope(
 
 @compiled
 def metric_derivatives(
-    m: Record, f: Array, g: int, weight: float, slope: float, bend: float, share: float, penalty: float
+    m: Model, g: int, weight: float, slope: float, bend: float, share: float, penalty: float
 ) -> None:
     """Gradient and curvature of J = J1 + penalty sum D_ij^2 by the entries of M, for the row with M dx in z."""
-    M, D, dx, z = matrix(f, m.at.metrics)[g], matrix(f, m.at.D), vector(f, m.at.dx), vector(f, m.at.z)
-    gradient, curvature = vector(f, m.at.gradient), vector(f, m.at.curvature)
+    M, D, dx, z = m.metrics[g], m.D, m.dx, m.z
+    gradient, curvature = m.gradient, m.curvature
     d = dx.size
     diagonal = M.size == d
     if diagonal:
@@ -297,19 +297,19 @@ def metric_of(M: Array, D: Array) -> None:
 
 
 @compiled
-def descend(m: Record, f: Array, g: int, weight: float, e: float, e_cv: float) -> None:
+def descend(m: Model, g: int, weight: float, e: float, e_cv: float) -> None:
     """Move the metric down the gradient of the leave-one-out cost; s, dx and z belong to the row."""
-    if not may_descend(m, f, g, 0):
+    if not may_descend(m, g, 0):
         return
-    M, alpha, gradient = matrix(f, m.at.metrics)[g], matrix(f, m.at.alpha)[g], vector(f, m.at.gradient)
-    s, H, R, forget = vector(f, m.at.s), matrix(f, m.at.H)[g], matrix(f, m.at.R)[g], matrix(f, m.at.forget)[g]
-    W = matrix(f, m.at.sum_w)[g, 0]
-    E = matrix(f, m.at.sum_e_cv2)[g, max(grown_directions(m, f, g), 1) - 1]
-    slope, bend, h = cost_slope(m, f, g, weight, e, e_cv, E, W)
+    M, alpha, gradient = m.metrics[g], m.alpha[g], m.gradient
+    s, H, R, forget = m.s, m.H[g], m.R[g], m.forget[g]
+    W = m.sum_w[g, 0]
+    E = m.sum_e_cv2[g, max(grown_directions(m, g), 1) - 1]
+    slope, bend, h = cost_slope(m, g, weight, e, e_cv, E, W)
     # Small while the errors after learning are far below those before: the field is not settled yet.
-    transient = min((vector(f, m.at.sum_e2)[g] / (E + ALMOST_NOTHING)) ** 4, 1.0)
-    metric_derivatives(m, f, g, weight, slope, bend, weight / W, m.plan.penalty / vector(f, m.at.x).size)
-    adapt_rates(m, f, g, transient)
+    transient = min((m.sum_e2[g] / (E + ALMOST_NOTHING)) ** 4, 1.0)
+    metric_derivatives(m, g, weight, slope, bend, weight / W, m.plan.penalty / m.x.size)
+    adapt_rates(m, g, transient)
     largest = 0.0
     for k in range(M.size):
         largest = max(largest, abs(M[k]))
@@ -321,18 +321,18 @@ def descend(m: Record, f: Array, g: int, weight: float, e: float, e_cv: float) -
             alpha[k] *= 0.5
     if abs(1.0 - h) > SMALLEST_REST:
         part = transient * weight / (1.0 - h)
-        for i in range(int(vector(f, m.at.directions)[g])):
-            if may_descend(m, f, g, i):
+        for i in range(int(m.directions[g])):
+            if may_descend(m, g, i):
                 # [vijayakumar2005] the memory traces of the derivatives
                 H[i] = forget[i] * H[i] + part * e_cv * s[i]
                 R[i] = forget[i] * R[i] + part * weight * e_cv * e_cv * s[i] * s[i]
 
 
 @compiled
-def adapt_rates(m: Record, f: Array, g: int, transient: float) -> None:
+def adapt_rates(m: Model, g: int, transient: float) -> None:
     """Learning rates exp(b) by incremental delta-bar-delta [sutton1992]: up where successive steps agree."""
-    alpha, b, h = matrix(f, m.at.alpha)[g], matrix(f, m.at.b)[g], matrix(f, m.at.h)[g]
-    gradient, curvature = vector(f, m.at.gradient), vector(f, m.at.curvature)
+    alpha, b, h = m.alpha[g], m.b[g], m.h[g]
+    gradient, curvature = m.gradient, m.curvature
     for k in range(b.size):
         move = m.plan.meta_rate * transient * gradient[k] * h[k]
         moved = b[k] - min(max(move, -LARGEST_META_STEP), LARGEST_META_STEP)
@@ -343,10 +343,10 @@ def adapt_rates(m: Record, f: Array, g: int, transient: float) -> None:
 
 
 @compiled
-def add_direction(m: Record, f: Array, g: int) -> None:
+def add_direction(m: Model, g: int) -> None:
     """Add a direction if the newest made the error much smaller and knows enough."""
-    n, forget = int(vector(f, m.at.directions)[g]), matrix(f, m.at.forget)[g]
-    n_data, sum_w, sum_e_cv2 = matrix(f, m.at.n_data)[g], matrix(f, m.at.sum_w)[g], matrix(f, m.at.sum_e_cv2)[g]
+    n, forget = int(m.directions[g]), m.forget[g]
+    n_data, sum_w, sum_e_cv2 = m.n_data[g], m.sum_w[g], m.sum_e_cv2[g]
     if n >= n_data.size or n < 2:
         return
     mse = sum_e_cv2[n - 1] / sum_w[n - 1] + ALMOST_NOTHING
@@ -356,43 +356,43 @@ def add_direction(m: Record, f: Array, g: int) -> None:
         and n_data[n - 1] > 0.99 * n_data[0]
         and n_data[n - 1] * (1.0 - forget[n - 1]) > ENOUGH_TO_ADD
     ):
-        begin_direction(m, f, g, n)
-        vector(f, m.at.ssp)[g] = 0.0
-        vector(f, m.at.directions)[g] = n + 1
+        begin_direction(m, g, n)
+        m.ssp[g] = 0.0
+        m.directions[g] = n + 1
 
 
 @compiled
-def learn(m: Record, f: Array, g: int, y: float, weight: float) -> None:
+def learn(m: Model, g: int, y: float, weight: float) -> None:
     """Learn a row at x with this activation, which has left dx and z."""
-    n_data, forget, tau = matrix(f, m.at.n_data)[g], matrix(f, m.at.forget)[g], m.plan.tau_lambda
-    y_mz = learn_means(m, f, g, y, weight)
-    e, e_cv = learn_regression(m, f, g, y_mz, weight)
+    n_data, forget, tau = m.n_data[g], m.forget[g], m.plan.tau_lambda
+    y_mz = learn_means(m, g, y, weight)
+    e, e_cv = learn_regression(m, g, y_mz, weight)
     if m.plan.update_D:
-        descend(m, f, g, weight, e, e_cv)
-    add_direction(m, f, g)
-    for i in range(int(vector(f, m.at.directions)[g])):
+        descend(m, g, weight, e, e_cv)
+    add_direction(m, g)
+    for i in range(int(m.directions[g])):
         n_data[i] = forget[i] * n_data[i] + 1.0
         forget[i] = tau * forget[i] + (1.0 - tau) * m.plan.final_lambda
 
 
 @compiled
-def predict(m: Record, f: Array, g: int, weight: float) -> tuple[float, float]:
+def predict(m: Model, g: int, weight: float) -> tuple[float, float]:
     """The field's own mean at x and the variance of its prediction."""
-    x, x_mz, mean_x, s = vector(f, m.at.x), vector(f, m.at.x_mz), matrix(f, m.at.mean_x)[g], vector(f, m.at.s)
-    ss2, ssy, sum_e_cv2 = matrix(f, m.at.ss2)[g], matrix(f, m.at.ssy)[g], matrix(f, m.at.sum_e_cv2)[g]
+    x, x_mz, mean_x, s = m.x, m.x_mz, m.mean_x[g], m.s
+    ss2, ssy, sum_e_cv2 = m.ss2[g], m.ssy[g], m.sum_e_cv2[g]
     for j in range(x.size):
         x_mz[j] = x[j] - mean_x[j]
-    grown = grown_directions(m, f, g)
-    project(m, f, g, grown)
-    y = vector(f, m.at.beta0)[g]
+    grown = grown_directions(m, g)
+    project(m, g, grown)
+    y = m.beta0[g]
     leverage = 0.0
     for i in range(grown):
         y += ssy[i] / ss2[i] * s[i]
         leverage += s[i] * s[i] / ss2[i]
     # [vijayakumar2005] confidence of one model: the error per row, less the degrees of freedom used
     newest = max(grown, 1) - 1
-    freedom = matrix(f, m.at.sum_w)[g, newest] - vector(f, m.at.ssp)[g]
-    noise = vector(f, m.at.spread)[g]
+    freedom = m.sum_w[g, newest] - m.ssp[g]
+    noise = m.spread[g]
     if sum_e_cv2[newest] > 0.0 and freedom > 0.0:
         noise = sum_e_cv2[newest] / freedom
     return y, max(noise, ALMOST_NOTHING) * (1.0 + weight * leverage)

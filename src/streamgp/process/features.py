@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, integers, matrix, vector
+from streamgp.arrays import Model
 from streamgp.compiled import NUMBER, VECTOR, WHOLE, apart, compiled
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential, program
 from streamgp.linalg import triangular
@@ -198,11 +198,11 @@ def linear(x: Array, scale: float, phi: Array) -> None:
         phi[j] = scale
 
 
-@apart(NUMBER, LAYOUT.one, VECTOR, VECTOR, WHOLE)
-def kernel_values(m: Record, f: Array, x: Array, n: int) -> float:
+@apart(NUMBER, LAYOUT.model, VECTOR, WHOLE)
+def kernel_values(m: Model, x: Array, n: int) -> float:
     """Fill k = k(B, x) on the first n basis points; return kappa = (1 + jitter) k(x, x)."""
-    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-    scratch = vector(f, m.at.kernel_scratch)
-    program.cross(operations, theta, matrix(f, m.at.basis), n, x, vector(f, m.at.k), scratch)
-    variance: float = program.diagonal(operations, theta, x, vector(f, m.at.kernel_value), scratch)
+    operations, theta = m.operations, m.parameters
+    scratch = m.kernel_scratch
+    program.cross(operations, theta, m.basis, n, x, m.k, scratch)
+    variance: float = program.diagonal(operations, theta, x, m.kernel_value, scratch)
     return variance + variance * float(m.plan.jitter)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, block, integers, matrix, vector
-from streamgp.compiled import MATRIX, NOTHING, VECTOR, apart, compiled
+from streamgp.arrays import Model
+from streamgp.compiled import MATRIX, NOTHING, apart, compiled
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
@@ -21,59 +21,59 @@ Array = NDArray
 
 
 @compiled
-def featurize(m: Record, f: Array) -> tuple[float, float]:
+def featurize(m: Model) -> tuple[float, float]:
     """Fill phi for the input seen; return kappa = k(x, x) and the residual gamma2."""
-    seen, phi = vector(f, m.at.seen), vector(f, m.at.phi)[m.plan.temporal :]
+    seen, phi = m.seen, m.phi[m.plan.temporal :]
     if m.plan.features == features.FOURIER:
-        variance = vector(f, m.at.parameters)[0]
-        features.fourier(matrix(f, m.at.frequencies), variance, seen, phi)
+        variance = m.parameters[0]
+        features.fourier(m.frequencies, variance, seen, phi)
         return variance, 0.0
     if m.plan.features == features.LINEAR:
         features.linear(seen, m.plan.weight_scale, phi)
         return dot(phi, phi, phi.size), 0.0
     n = m.plan.weights
-    kappa = features.kernel_values(m, f, seen, n)
-    gamma2 = features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi)
+    kappa = features.kernel_values(m, seen, n)
+    gamma2 = features.whiten(m.factor, m.k, n, kappa, phi)
     return kappa, max(gamma2, 0.0)
 
 
 @compiled
-def predict(m: Record, f: Array) -> tuple[float, float]:
+def predict(m: Model) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa and gamma2."""
-    n, phi = m.plan.temporal + m.plan.weights, vector(f, m.at.phi)
-    kappa, gamma2 = featurize(m, f)
-    variance = vector(f, m.at.variance_now)
+    n, phi = m.plan.temporal + m.plan.weights, m.phi
+    kappa, gamma2 = featurize(m)
+    variance = m.variance_now
     if not m.plan.factored:
-        project(m, f)
+        project(m)
     for j in range(m.plan.covariances):
-        h = matrix(f, m.at.h)[j]
+        h = m.h[j]
         if m.plan.factored:
             first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-            mu, mean = matrix(f, m.at.mu), vector(f, m.at.mean_now)
-            u2 = posterior.factor_predict(block(f, m.at.covariance, j), mu, phi, n, h, mean, first, last)
+            mu, mean = m.mu, m.mean_now
+            u2 = posterior.factor_predict(m.covariance[j], mu, phi, n, h, mean, first, last)
             # [gijsberts2013] Alg. 1, line 9, without the noise.
-            known = vector(f, m.at.noise)[j] * u2
+            known = m.noise[j] * u2
         else:
             known = dot(phi, h, n)
-        variance[j] = clipped(m, f, max(known, 0.0) + gamma2, kappa)
+        variance[j] = clipped(m, max(known, 0.0) + gamma2, kappa)
     return kappa, gamma2
 
 
 @compiled
-def project(m: Record, f: Array) -> None:
+def project(m: Model) -> None:
     """Means and h = S phi for the features in phi."""
-    n, phi, H = m.plan.temporal + m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)
-    posterior.means(matrix(f, m.at.mu), phi, n, vector(f, m.at.mean_now))
+    n, phi, H = m.plan.temporal + m.plan.weights, m.phi, m.h
+    posterior.means(m.mu, phi, n, m.mean_now)
     for j in range(m.plan.covariances):
-        multiply(block(f, m.at.covariance, j), phi, n, H[j])
+        multiply(m.covariance[j], phi, n, H[j])
 
 
 @compiled
-def share_jitter(m: Record, f: Array, x: Array, kappa: float) -> bool:
+def share_jitter(m: Model, x: Array, kappa: float) -> bool:
     """Where x is a basis point, the two share their jitter: add it to k(B, x)."""
     if m.plan.jitter == 0.0:
         return False
-    basis, k = matrix(f, m.at.basis), vector(f, m.at.k)
+    basis, k = m.basis, m.k
     for i in range(m.plan.weights):
         same = True
         for j in range(x.size):
@@ -87,47 +87,47 @@ def share_jitter(m: Record, f: Array, x: Array, kappa: float) -> bool:
 
 
 @compiled
-def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen."""
-    n, phi, y = m.plan.weights, vector(f, m.at.phi)[m.plan.temporal :], vector(f, m.at.y)
+    n, phi, y = m.plan.weights, m.phi[m.plan.temporal :], m.y
     if m.plan.temporal > 0:
-        pass_time(m, f, n, gamma2)
+        pass_time(m, n, gamma2)
     # A row that falls on a basis point observes that very function value, its jitter included.
-    if m.plan.features == features.POINTS and share_jitter(m, f, vector(f, m.at.seen), kappa):
-        gamma2 = max(features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi), 0.0)
+    if m.plan.features == features.POINTS and share_jitter(m, m.seen, kappa):
+        gamma2 = max(features.whiten(m.factor, m.k, n, kappa, phi), 0.0)
         if not m.plan.factored:
-            project(m, f)
+            project(m)
     if m.plan.injects and m.plan.half_life > 0.0:
-        inject_overdue(m, f, n)
+        inject_overdue(m, n)
     m.counters.change = NO_CHANGE
     for j in range(m.plan.covariances):
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
         if np.isnan(y[first]):
             continue
         if m.plan.factored:
-            learned = rotate_in(m, f, j, first, last, kappa, gamma2)
+            learned = rotate_in(m, j, first, last, kappa, gamma2)
         else:
-            learned = absorb(m, f, j, first, last, kappa + prior_variance(m, f), gamma2)
+            learned = absorb(m, j, first, last, kappa + prior_variance(m), gamma2)
         if learned:
             m.counters.change = ABSORBED
         else:
             m.counters.skipped_rows += 1
-            put_back(m, f, j)
+            put_back(m, j)
     if m.plan.check_every > 0:
-        compare_with_prior(m, f, n)
+        compare_with_prior(m, n)
 
 
 @compiled
-def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
+def absorb(m: Model, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
     """The four lines of posterior.py; False, and nothing learned, where rounding leaves no gain in [0, 1]."""
-    n, h, y = m.plan.temporal + m.plan.weights, matrix(f, m.at.h)[j], vector(f, m.at.y)
-    phi = vector(f, m.at.phi)
-    noise, mean_scale = vector(f, m.at.noise_now)[j], vector(f, m.at.mean_scale)[j]
-    scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
-    S, mean = block(f, m.at.covariance, j), vector(f, m.at.mean_now)
+    n, h, y = m.plan.temporal + m.plan.weights, m.h[j], m.y
+    phi = m.phi
+    noise, mean_scale = m.noise_now[j], m.mean_scale[j]
+    scale, fresh = m.scale[j], m.fresh[j]
+    S, mean = m.covariance[j], m.mean_now
     known = posterior.forget_along(h, phi, scale, fresh, n)
     if m.plan.likelihood != observation.GAUSSIAN:
-        noise = observation.as_gaussian(m, f, j, mean_scale * mean[j], max(known, 0.0) + gamma2, noise)
+        noise = observation.as_gaussian(m, j, mean_scale * mean[j], max(known, 0.0) + gamma2, noise)
     s = max(known, 0.0) + gamma2 + noise
     if not posterior.is_gain(known, s):
         posterior.restore(S, known, kappa, n)
@@ -136,10 +136,10 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
         if not np.isfinite((y[o] - mean_scale * mean[o]) / s):
             return False
     if m.plan.theta > 0:
-        add_residual(m, f, j, gamma2 + noise)
+        add_residual(m, j, gamma2 + noise)
     for o in range(first, last):
         step = (y[o] - mean_scale * mean[o]) / s
-        posterior.learn_mean(matrix(f, m.at.mu), o, mean_scale, h, step, n)
+        posterior.learn_mean(m.mu, o, mean_scale, h, step, n)
     posterior.learn_covariance(S, scale, fresh, h, 1.0 / s, n)
     if gamma2 + noise < posterior.COVARIANCE_NOISE * kappa:
         m.counters.unresolved_rows += 1
@@ -148,14 +148,14 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
 
 
 @compiled
-def rotate_in(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
+def rotate_in(m: Model, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
     """The information form: a row, weighted by the model's noise over its own and the residual, joins [R z].
 
     False, and nothing learned, where the weight is no number.
     """
-    n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
-    noise, row_noise, scale = vector(f, m.at.noise)[j], vector(f, m.at.noise_now)[j], vector(f, m.at.scale)[j]
-    R, z = block(f, m.at.covariance, j), matrix(f, m.at.mu)[:, first:last]
+    n, phi, h, y = m.plan.weights, m.phi, m.h[j], m.y
+    noise, row_noise, scale = m.noise[j], m.noise_now[j], m.scale[j]
+    R, z = m.covariance[j], m.mu[:, first:last]
     weight2 = noise / (row_noise + gamma2)
     size2 = kappa
     for o in range(first, last):
@@ -173,19 +173,19 @@ def rotate_in(m: Record, f: Array, j: int, first: int, last: int, kappa: float, 
     return True
 
 
-@apart(NOTHING, LAYOUT.one, VECTOR, MATRIX, MATRIX, MATRIX)
-def learn_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> None:
+@apart(NOTHING, LAYOUT.model, MATRIX, MATRIX, MATRIX)
+def learn_batch(m: Model, X: Array, Y: Array, conditions: Array) -> None:
     """Learn rows together: their residuals are correlated as the prior says [huber2013]."""
     n, q, p = m.plan.weights, m.plan.covariances, m.plan.outputs
-    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-    scratch, value, mean = vector(f, m.at.kernel_scratch), vector(f, m.at.kernel_value), vector(f, m.at.mean_now)
-    mu, k = matrix(f, m.at.mu), vector(f, m.at.k)
+    operations, theta = m.operations, m.parameters
+    scratch, value, mean = m.kernel_scratch, m.kernel_value, m.mean_now
+    mu, k = m.mu, m.k
     most = min(m.plan.batch, X.shape[0])
     Phi, H, rows = np.empty((most, n)), np.empty((most, n)), np.empty(most, np.int64)
     V, R, errors = np.empty((most, most)), np.zeros((most, most)), np.empty((most, p))
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, p)
-        S, noise = block(f, m.at.covariance, j), vector(f, m.at.noise)[j]
+        S, noise = m.covariance[j], m.noise[j]
         b = unresolved = 0
         for t in range(X.shape[0]):
             if not np.isnan(Y[t, first]):
@@ -195,10 +195,10 @@ def learn_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> N
             continue
         for i in range(b):
             x = X[rows[i]]
-            kappa = features.kernel_values(m, f, x, n)
-            share_jitter(m, f, x, kappa)
+            kappa = features.kernel_values(m, x, n)
+            share_jitter(m, x, kappa)
             # [huber2013] Eq. (13) in coordinates in which the prior of the basis values is the identity.
-            triangular.solve_transposed(matrix(f, m.at.factor), k, n, Phi[i])
+            triangular.solve_transposed(m.factor, k, n, Phi[i])
             multiply(S, Phi[i], n, H[i])
             posterior.means(mu, Phi[i], n, mean)
             for o in range(first, last):

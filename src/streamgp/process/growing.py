@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, block, matrix, vector
+from streamgp.arrays import Model
 from streamgp.compiled import compiled, inlined
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
@@ -35,26 +35,26 @@ LOST, WORTH_A_LOOK = 3e-7 / float(np.finfo(np.float64).eps), 1e-8
 
 
 @compiled
-def predict(m: Record, f: Array) -> tuple[float, float]:
+def predict(m: Model) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa = k(x, x) and the residual gamma2."""
-    n, phi, q = m.counters.points, vector(f, m.at.phi), m.plan.temporal
-    kappa = features.kernel_values(m, f, vector(f, m.at.seen), n)
-    gamma2 = features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi[q:])
+    n, phi, q = m.counters.points, m.phi, m.plan.temporal
+    kappa = features.kernel_values(m, m.seen, n)
+    gamma2 = features.whiten(m.factor, m.k, n, kappa, phi[q:])
     n += q
-    posterior.means(matrix(f, m.at.mu), phi, n, vector(f, m.at.mean_now))
-    variance, H = vector(f, m.at.variance_now), matrix(f, m.at.h)
+    posterior.means(m.mu, phi, n, m.mean_now)
+    variance, H = m.variance_now, m.h
     for j in range(m.plan.covariances):
-        multiply(block(f, m.at.covariance, j), phi, n, H[j])
+        multiply(m.covariance[j], phi, n, H[j])
         known = 0.0 if m.plan.least_squares else dot(phi, H[j], n)
-        variance[j] = clipped(m, f, known + max(gamma2, 0.0), kappa)
+        variance[j] = clipped(m, known + max(gamma2, 0.0), kappa)
     return kappa, gamma2
 
 
 @compiled
-def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
     if m.plan.temporal > 0:
-        pass_time(m, f, m.counters.points, gamma2)
+        pass_time(m, m.counters.points, gamma2)
     m.counters.evictions = 0
     m.counters.change = NOTHING
     unresolved = m.counters.unresolved_rows
@@ -62,42 +62,42 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         m.counters.negative_residuals += 1 if gamma2 < -NEGATIVE * kappa else 0
         gamma2 = 0.0
     if m.plan.injects and m.plan.half_life > 0.0:
-        inject_overdue(m, f, m.counters.points)
+        inject_overdue(m, m.counters.points)
     n = m.counters.points
     admit = (
         (n < m.plan.capacity or m.plan.evict != budget.NEVER)
         and m.counters.phase != GATHERING
         and kappa > 0.0
-        and gamma2 >= least_novelty(m, f, kappa) * kappa
+        and gamma2 >= least_novelty(m, kappa) * kappa
     )
     drop_residual = m.plan.absorb == budget.DTC and not admit
-    whole = kappa + prior_variance(m, f)  # to which S is rounded
+    whole = kappa + prior_variance(m)  # to which S is rounded
     if drop_residual:
-        raise_to(vector(f, m.at.noise_now), least_resolved(m, whole))
-    if not can_learn(m, f, whole, 0.0 if drop_residual else gamma2):
+        raise_to(m.noise_now, least_resolved(m, whole))
+    if not can_learn(m, whole, 0.0 if drop_residual else gamma2):
         m.counters.skipped_rows += 1
         for j in range(m.plan.covariances):
-            put_back(m, f, j)
+            put_back(m, j)
         return
     if admit:
-        triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi)[m.plan.temporal :], n, vector(f, m.at.a))
+        triangular.solve(m.factor, m.phi[m.plan.temporal :], n, m.a)
     if m.plan.least_squares:
-        m.counters.unresolved_rows += 1 if has_lost_digits(m, f, n) else 0
+        m.counters.unresolved_rows += 1 if has_lost_digits(m, n) else 0
     for j in range(m.plan.covariances):
-        learn_output(m, f, j, whole, gamma2, admit)
+        learn_output(m, j, whole, gamma2, admit)
     m.counters.change = ABSORBED
     if admit:
-        grow(m, f, kappa, gamma2)
+        grow(m, kappa, gamma2)
         m.counters.change = ADMITTED
-        shrink(m, f)
-    if m.counters.unresolved_rows == unresolved and is_too_exact(m, f):
+        shrink(m)
+    if m.counters.unresolved_rows == unresolved and is_too_exact(m):
         m.counters.unresolved_rows += 1
     if m.plan.check_every > 0:
-        compare_with_prior(m, f, m.counters.points)
+        compare_with_prior(m, m.counters.points)
 
 
 @inlined
-def least_novelty(m: Record, f: Array, kappa: float) -> Any:
+def least_novelty(m: Model, kappa: float) -> Any:
     """A row below this is absorbed.
 
     While hyperparameters adapt, only arithmetic counts: a lengthscale that is too long finds no row novel, and on the
@@ -105,15 +105,15 @@ def least_novelty(m: Record, f: Array, kappa: float) -> Any:
     """
     adapting = m.plan.theta > 0
     novelty = m.plan.novelty if not adapting or m.counters.phase == STOPPED else 0.0
-    return max(novelty, budget.floor(kappa, least_noise(m, f), adapting, stays(m)))
+    return max(novelty, budget.floor(kappa, least_noise(m), adapting, stays(m)))
 
 
 @compiled
-def least_noise(m: Record, f: Array) -> Any:
+def least_noise(m: Model) -> Any:
     """Of all outputs, the row's own included; least squares has the noise 1 in units of its own, however large."""
     if m.plan.least_squares:
         return np.inf
-    noise, now = vector(f, m.at.noise), vector(f, m.at.noise_now)
+    noise, now = m.noise, m.noise_now
     least = noise[0]
     for j in range(noise.size):
         least = min(least, noise[j], now[j])
@@ -121,7 +121,7 @@ def least_noise(m: Record, f: Array) -> Any:
 
 
 @compiled
-def least_resolved(m: Record, kappa: float) -> Any:
+def least_resolved(m: Model, kappa: float) -> Any:
     """The least noise of a row whose residual drops out: s = phi'S phi + noise would be rounding of S below it."""
     return 0.0 if m.plan.least_squares else ROUNDING * m.counters.points * kappa
 
@@ -134,57 +134,57 @@ def raise_to(noise: Array, least: float) -> None:
 
 
 @inlined
-def is_too_exact(m: Record, f: Array) -> bool:
+def is_too_exact(m: Model) -> bool:
     """Whether the row's own noise is so far below the model's that the basis is not conditioned for it."""
-    noise, least, below = vector(f, m.at.noise), least_noise(m, f) / SERVED, True
+    noise, least, below = m.noise, least_noise(m) / SERVED, True
     for j in range(noise.size):
         below = below and least < noise[j]
-    return below and indistinct(m, f, least) >= 0
+    return below and indistinct(m, least) >= 0
 
 
 @compiled
-def stays(m: Record) -> Any:
+def stays(m: Model) -> Any:
     """Whether the points stay; those of least squares have to be the textbook's, and has_lost_digits() watches them."""
     return m.plan.evict == budget.NEVER and not m.plan.least_squares
 
 
 @compiled
-def has_lost_digits(m: Record, f: Array, n: int) -> bool:
+def has_lost_digits(m: Model, n: int) -> bool:
     """Whether least squares, which no prior holds back, may be 1e-6 off at the row seen."""
-    inverse, prior, distinct = vector(f, m.at.inverse_diagonal), vector(f, m.at.prior), True
+    inverse, prior, distinct = m.inverse_diagonal, m.prior, True
     for i in range(n):
         distinct = distinct and inverse[i] * prior[i] * WORTH_A_LOOK <= 1.0
     if distinct:
         return False
-    a, alpha = vector(f, m.at.a), matrix(f, m.at.alpha)
-    triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, a)
-    kernel_weights(m, f, n)
+    a, alpha = m.a, m.alpha
+    triangular.solve(m.factor, m.phi, n, a)
+    kernel_weights(m, n)
     largest, lost = 0.0, False
     for i in range(n):
         largest = max(largest, abs(a[i]))
     for o in range(m.plan.outputs):
         weight = size = 0.0
         for i in range(n):
-            weight, size = max(weight, abs(alpha[i, o])), max(size, abs(mean_at(m, f, i, o)))
+            weight, size = max(weight, abs(alpha[i, o])), max(size, abs(mean_at(m, i, o)))
         lost = lost or largest * weight > LOST * size
     return lost
 
 
 @compiled
-def mean_at(m: Record, f: Array, i: int, o: int) -> Any:
+def mean_at(m: Model, i: int, o: int) -> Any:
     """The posterior mean of output o at basis point i."""
-    R, mu, mean = matrix(f, m.at.factor), matrix(f, m.at.mu), 0.0
+    R, mu, mean = m.factor, m.mu, 0.0
     for c in range(i + 1):
         mean += R[c, i] * mu[m.plan.temporal + c, o]
     return mean
 
 
 @inlined
-def can_learn(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
+def can_learn(m: Model, kappa: float, gamma2: float) -> bool:
     """Forget along phi; whether the gains of all outputs are in [0, 1]."""
-    n, y = m.plan.temporal + m.counters.points, vector(f, m.at.y)
-    phi, H = vector(f, m.at.phi), matrix(f, m.at.h)
-    noise, scale, fresh = vector(f, m.at.noise_now), vector(f, m.at.scale), vector(f, m.at.fresh)
+    n, y = m.plan.temporal + m.counters.points, m.y
+    phi, H = m.phi, m.h
+    noise, scale, fresh = m.noise_now, m.scale, m.fresh
     fine = True
     for j in range(m.plan.covariances):
         if not np.isnan(y[j]):
@@ -192,21 +192,21 @@ def can_learn(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
             if not posterior.is_gain(known, known + gamma2 + (1.0 if m.plan.least_squares else noise[j])):
                 fine = False
                 if not m.plan.least_squares:
-                    posterior.restore(block(f, m.at.covariance, j), known, kappa, n)
+                    posterior.restore(m.covariance[j], known, kappa, n)
     return fine
 
 
 @inlined
-def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit: bool) -> None:
+def learn_output(m: Model, j: int, kappa: float, gamma2: float, admit: bool) -> None:
     """The four lines of posterior.py for covariance j; an admitted row brings a new coordinate.
 
     The new coordinate has prior [0, 1] and phi entry gamma. Its posterior is written down as it comes out, without the
     subtraction from 1 that would lose the digits of a small noise.
     """
-    n, y = m.plan.temporal + m.counters.points, vector(f, m.at.y)
+    n, y = m.plan.temporal + m.counters.points, m.y
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-    mu, S, h, phi = matrix(f, m.at.mu), block(f, m.at.covariance, j), matrix(f, m.at.h)[j], vector(f, m.at.phi)
-    gamma, scored = np.sqrt(gamma2), m.at.weight_variance.rows > 0
+    mu, S, h, phi = m.mu, m.covariance[j], m.h[j], m.phi
+    gamma, scored = np.sqrt(gamma2), m.weight_variance.shape[0] > 0
     if np.isnan(y[first]):  # the other outputs bring a new point: its prior
         if admit:
             fill(S[n], n, 0.0)
@@ -214,16 +214,16 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
             for o in range(first, last):
                 mu[n, o] = 0.0
             if scored:
-                admit_unseen(m, f, j, gamma2)
+                admit_unseen(m, j, gamma2)
         return
-    noise = 1.0 if m.plan.least_squares else vector(f, m.at.noise_now)[j]
+    noise = 1.0 if m.plan.least_squares else m.noise_now[j]
     known = max(dot(phi, h, n), 0.0)
-    mean = vector(f, m.at.mean_now)
+    mean = m.mean_now
     if m.plan.likelihood != observation.GAUSSIAN:
-        noise = observation.as_gaussian(m, f, j, vector(f, m.at.mean_scale)[j] * mean[j], known + gamma2, noise)
+        noise = observation.as_gaussian(m, j, m.mean_scale[j] * mean[j], known + gamma2, noise)
     s = known + noise + gamma2
     if m.plan.power:
-        weigh_power(m, f, j, first, last, s)
+        weigh_power(m, j, first, last, s)
     if m.plan.absorb == budget.DTC and not admit:
         s = known + noise  # Csato and Opper's projection: the residual drops out
         m.counters.unresolved_rows += 1 if noise <= max(posterior.CANCELLED * known, least_resolved(m, kappa)) else 0
@@ -231,13 +231,13 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
         if not m.plan.least_squares and s < posterior.UNRESOLVED * kappa:
             m.counters.unresolved_rows += 1
         if m.plan.theta > 0:
-            add_residual(m, f, j, noise + (0.0 if admit else gamma2))
+            add_residual(m, j, noise + (0.0 if admit else gamma2))
     gain = 1.0 / s
     if admit and m.plan.least_squares:  # the limit of no noise: a new point takes all of the error
         s, gain = gamma2, 0.0
-    scale, fresh, mean_scale = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j], vector(f, m.at.mean_scale)[j]
+    scale, fresh, mean_scale = m.scale[j], m.fresh[j], m.mean_scale[j]
     if scored:
-        score_output(m, f, j, gamma2, admit, known + noise, s)
+        score_output(m, j, gamma2, admit, known + noise, s)
     for o in range(first, last):
         e = y[o] - mean_scale * mean[o]
         posterior.learn_mean(mu, o, mean_scale, h, e * gain, n)
@@ -253,12 +253,12 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
 
 
 @inlined
-def score_output(m: Record, f: Array, j: int, gamma2: float, admit: bool, rest: float, s: float) -> None:
+def score_output(m: Model, j: int, gamma2: float, admit: bool, rest: float, s: float) -> None:
     """Carry the diagonal of R^-1 S R^-T through a row; rest = s - gamma2 of a row that is admitted."""
-    n, a, d = m.counters.points, vector(f, m.at.a), vector(f, m.at.d)
-    variances, inverse = matrix(f, m.at.weight_variance)[j], vector(f, m.at.inverse_diagonal)
-    triangular.solve(matrix(f, m.at.factor), matrix(f, m.at.h)[j, m.plan.temporal :], n, d)
-    scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
+    n, a, d = m.counters.points, m.a, m.d
+    variances, inverse = m.weight_variance[j], m.inverse_diagonal
+    triangular.solve(m.factor, m.h[j, m.plan.temporal :], n, d)
+    scale, fresh = m.scale[j], m.fresh[j]
     if not admit:
         for i in range(n):
             variances[i] = scale * variances[i] + fresh * inverse[i] - d[i] * d[i] / s
@@ -271,19 +271,19 @@ def score_output(m: Record, f: Array, j: int, gamma2: float, admit: bool, rest: 
 
 
 @inlined
-def admit_unseen(m: Record, f: Array, j: int, gamma2: float) -> None:
+def admit_unseen(m: Model, j: int, gamma2: float) -> None:
     """The diagonal of R^-1 S R^-T of an output that has no target at a row that is admitted."""
-    n, a, variances = m.counters.points, vector(f, m.at.a), matrix(f, m.at.weight_variance)[j]
+    n, a, variances = m.counters.points, m.a, m.weight_variance[j]
     for i in range(n):
         variances[i] += a[i] * a[i] / gamma2
     variances[n] = 1.0 / gamma2
 
 
 @inlined
-def weigh_power(m: Record, f: Array, j: int, first: int, last: int, s: float) -> None:
+def weigh_power(m: Model, j: int, first: int, last: int, s: float) -> None:
     """The signal power is the mean of e^2 / s, discounted as the posterior is, or it would never forget."""
-    y, mean, power = vector(f, m.at.y), vector(f, m.at.mean_now), matrix(f, m.at.power)
-    keep, mean_scale = kept(vector(f, m.at.scale)[j]), vector(f, m.at.mean_scale)[j]
+    y, mean, power = m.y, m.mean_now, m.power
+    keep, mean_scale = kept(m.scale[j]), m.mean_scale[j]
     total = 0.0
     for o in range(first, last):
         e = y[o] - mean_scale * mean[o]
@@ -293,66 +293,66 @@ def weigh_power(m: Record, f: Array, j: int, first: int, last: int, s: float) ->
 
 
 @inlined
-def grow(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+def grow(m: Model, kappa: float, gamma2: float) -> None:
     """The input seen becomes the next basis point; phi and a = R^-1 phi are those of its features."""
-    n, a = m.counters.points, vector(f, m.at.a)
-    seen, inverse = vector(f, m.at.seen), vector(f, m.at.inverse_diagonal)
-    copy(seen, seen.size, matrix(f, m.at.basis)[n])
-    triangular.append(matrix(f, m.at.factor), vector(f, m.at.phi)[m.plan.temporal :], np.sqrt(gamma2), n)
-    vector(f, m.at.prior)[n] = kappa
+    n, a = m.counters.points, m.a
+    seen, inverse = m.seen, m.inverse_diagonal
+    copy(seen, seen.size, m.basis[n])
+    triangular.append(m.factor, m.phi[m.plan.temporal :], np.sqrt(gamma2), n)
+    m.prior[n] = kappa
     # The diagonal of [vanvaerenbergh2016] Eq. (4).
     for i in range(n):
         inverse[i] += a[i] * a[i] / gamma2
     inverse[n] = 1.0 / gamma2
-    targets = matrix(f, m.at.targets)
+    targets = m.targets
     if targets.shape[0] > 0:
-        copy(vector(f, m.at.y), m.plan.outputs, targets[n])
+        copy(m.y, m.plan.outputs, targets[n])
     m.counters.points = n + 1
 
 
 @compiled
-def shrink(m: Record, f: Array) -> None:
+def shrink(m: Model) -> None:
     """After an admission: let points go that the others explain, and one more if there are too many."""
-    keep_distinct(m, f)
+    keep_distinct(m)
     if m.counters.points > m.plan.capacity:
-        evict(m, f, least_missed(m, f))
+        evict(m, least_missed(m))
         m.counters.change = REPLACED
-        refresh_scores(m, f)
+        refresh_scores(m)
 
 
 @inlined
-def keep_distinct(m: Record, f: Array) -> None:
+def keep_distinct(m: Model) -> None:
     """A pivot bounds a point given the earlier ones only; this bounds it given all others."""
-    noise = least_noise(m, f)
-    r = indistinct(m, f, noise)
+    noise = least_noise(m)
+    r = indistinct(m, noise)
     while r >= 0:
-        evict(m, f, r)
+        evict(m, r)
         m.counters.change = REPLACED
         m.counters.indistinct_points += 1 if m.plan.evict == budget.NEVER else 0
-        r = indistinct(m, f, noise)
+        r = indistinct(m, noise)
 
 
 @compiled
-def indistinct(m: Record, f: Array, noise: float) -> Any:
+def indistinct(m: Model, noise: float) -> Any:
     """The basis point that the others explain best, if better than arithmetic allows at this noise; otherwise -1."""
-    inverse, prior, adapting = vector(f, m.at.inverse_diagonal), vector(f, m.at.prior), m.plan.theta > 0
+    inverse, prior, adapting = m.inverse_diagonal, m.prior, m.plan.theta > 0
     return budget.least_distinct(inverse, prior, m.counters.points, noise, adapting, stays(m))
 
 
 @inlined
-def least_missed(m: Record, f: Array) -> int:
+def least_missed(m: Model) -> int:
     """The basis point with the lowest score."""
-    n, alpha = m.counters.points, matrix(f, m.at.alpha)
+    n, alpha = m.counters.points, m.alpha
     if m.plan.evict != budget.OLDEST:
-        kernel_weights(m, f, n)
-    inverse, variances = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
+        kernel_weights(m, n)
+    inverse, variances = m.inverse_diagonal, m.weight_variance
     return budget.lowest_score(m.plan.evict, alpha, inverse, variances, n)
 
 
 @compiled
-def kernel_weights(m: Record, f: Array, n: int) -> None:
+def kernel_weights(m: Model, n: int) -> None:
     """alpha = R^-1 mu."""
-    R, mu, alpha, column = matrix(f, m.at.factor), matrix(f, m.at.mu), matrix(f, m.at.alpha), vector(f, m.at.score)
+    R, mu, alpha, column = m.factor, m.mu, m.alpha, m.score
     for o in range(m.plan.outputs):
         for i in range(n):
             column[i] = mu[m.plan.temporal + i, o]
@@ -362,17 +362,17 @@ def kernel_weights(m: Record, f: Array, n: int) -> None:
 
 
 @compiled
-def evict(m: Record, f: Array, r: int) -> None:
+def evict(m: Model, r: int) -> None:
     """Take basis point r out.
 
     Rotations restore the triangle of R without column r; applied to mu and S they turn the last coordinate into what
     only point r could express. Dropping it is the marginal removal, [soh2014] Eqs. (26)-(28); conditioning on its
     being 0 first is the other direction of the divergence.
     """
-    n, q, R, mu = m.counters.points, m.plan.temporal, matrix(f, m.at.factor), matrix(f, m.at.mu)
-    column, c, s = vector(f, m.at.column), vector(f, m.at.cosine), vector(f, m.at.sine)
-    carried, u, z = vector(f, m.at.carried), vector(f, m.at.a), vector(f, m.at.d)
-    inverse, variances = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
+    n, q, R, mu = m.counters.points, m.plan.temporal, m.factor, m.mu
+    column, c, s = m.column, m.cosine, m.sine
+    carried, u, z = m.carried, m.a, m.d
+    inverse, variances = m.inverse_diagonal, m.weight_variance
     triangular.delete(R, r, n, column, c[q:], s[q:], carried)
     rho, left, last = column[n - 1], n - 1, q + n - 1
     triangular.solve(R, column, left, u)
@@ -381,7 +381,7 @@ def evict(m: Record, f: Array, r: int) -> None:
         inverse[i] = max(inverse[i] - u[i] * u[i] / (rho * rho), 1e-12 * inverse[i])
     triangular.rotate(mu, q + r, last + 1, c, s)
     for j in range(m.plan.covariances):
-        S = block(f, m.at.covariance, j)
+        S = m.covariance[j]
         rotate(S, q + r, last + 1, c, s, carried)
         row, corner = S[last], S[last, last]
         if variances.shape[0] > 0:
@@ -401,11 +401,11 @@ def evict(m: Record, f: Array, r: int) -> None:
             posterior.learn_covariance(S, 1.0, 0.0, row, 1.0 / corner, last)
         fill(row, last + 1, 0.0)
     fill(mu[last], m.plan.outputs, 0.0)
-    drop(vector(f, m.at.prior), r, n)
-    drop_row(matrix(f, m.at.basis), r, n)
-    if m.at.targets.rows > 0:
-        drop_row(matrix(f, m.at.targets), r, n)
-    evicted = vector(f, m.at.evicted)
+    drop(m.prior, r, n)
+    drop_row(m.basis, r, n)
+    if m.targets.shape[0] > 0:
+        drop_row(m.targets, r, n)
+    evicted = m.evicted
     evicted[m.counters.evictions] = r
     m.counters.evictions += 1
     m.counters.points = left
@@ -426,18 +426,18 @@ def drop_row(A: Array, r: int, n: int) -> None:
 
 
 @inlined
-def refresh_scores(m: Record, f: Array) -> None:
+def refresh_scores(m: Model) -> None:
     """Carried diagonals drift; compute those of one point anew, each in its turn."""
     n, q = m.counters.points, m.plan.temporal
     i = (m.counters.refreshed + 1) % n
     m.counters.refreshed = i
-    R, z, product = matrix(f, m.at.factor), vector(f, m.at.a), vector(f, m.at.d)
+    R, z, product = m.factor, m.a, m.d
     fill(z, q, 0.0)
     triangular.inverse_root(R, i, n, z[q:])
     n += q
-    vector(f, m.at.inverse_diagonal)[i] = dot(z, z, n)
-    variances = matrix(f, m.at.weight_variance)
+    m.inverse_diagonal[i] = dot(z, z, n)
+    variances = m.weight_variance
     if variances.shape[0] > 0:
         for j in range(m.plan.covariances):
-            multiply(block(f, m.at.covariance, j), z, n, product)
+            multiply(m.covariance[j], z, n, product)
             variances[j, i] = dot(z, product, n)

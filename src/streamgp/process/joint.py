@@ -10,6 +10,8 @@ and adds the covariance of what is new since the last learned row. So have the w
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dtpsv
@@ -47,7 +49,7 @@ class Function:
         # Classes and counts have no noise of their own beside the function.
         self.noise = (likelihood.noise_ratio if likelihood.targets == "numbers" else 0.0) * state.noise
         q = self.noise.size
-        self._operations = model._numbers.work.operations.view(np.int64)
+        self._operations = model._numbers.work.operations
         if model._keeps_rows:  # the factor is that of K + noise I, and mu holds the weights of the kernel functions
             self.mu = np.triu(state.factor[:n, :n]) @ state.mu[:n]
             self.S = np.zeros((q, n, n))
@@ -134,13 +136,12 @@ class Function:
                 return np.zeros((len(Z), 0))
             K = self.kernel(Z, self.points)
             return np.ascontiguousarray(solve_triangular(self.factor, K.T, trans="T", check_finite=False).T)
-        Phi = np.empty((len(Z), self._n))
-        for z, phi in zip(Z, Phi, strict=True):
-            if self._parts.kind == features.FOURIER:
-                features.fourier(self._state.frequencies, self._state.parameters[0], z, phi)
-            else:
-                features.linear(z, self._parts.delta**-0.5, phi)
-        return Phi
+        if self._parts.kind == features.FOURIER:  # [gijsberts2013] Eq. (6)
+            angles = Z @ self._state.frequencies.T
+            amplitude = math.sqrt(self._state.parameters[0] / angles.shape[1])
+            return amplitude * np.hstack([np.cos(angles), np.sin(angles)])
+        constant = np.ones((len(Z), self._n - Z.shape[1]))
+        return np.hstack([Z, constant]) / math.sqrt(self._parts.delta)
 
     def kernel(self, X: FloatArray, Z: FloatArray) -> FloatArray:
         """k(X, Z) with the present hyperparameters."""

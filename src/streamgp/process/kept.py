@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, matrix, vector
+from streamgp.arrays import Model
 from streamgp.compiled import compiled
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import fill
@@ -28,62 +28,62 @@ ROUNDING = 1e-15
 
 
 @compiled
-def predict(m: Record, f: Array) -> tuple[float, float]:
+def predict(m: Model) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa and the variance, which is the residual here."""
-    n, phi, k = m.counters.points, vector(f, m.at.phi), vector(f, m.at.k)
-    kappa = features.kernel_values(m, f, vector(f, m.at.seen), n)
+    n, phi, k = m.counters.points, m.phi, m.k
+    kappa = features.kernel_values(m, m.seen, n)
     # [vanvaerenbergh2016] Eq. (2)
-    posterior.means(matrix(f, m.at.mu), k, n, vector(f, m.at.mean_now))
-    gamma2 = max(features.whiten(matrix(f, m.at.factor), k, n, kappa, phi), 0.0)
-    vector(f, m.at.variance_now)[0] = gamma2
+    posterior.means(m.mu, k, n, m.mean_now)
+    gamma2 = max(features.whiten(m.factor, k, n, kappa, phi), 0.0)
+    m.variance_now[0] = gamma2
     return kappa, gamma2
 
 
 @compiled
-def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Keep the row that predict() has just seen, and let one go if there are too many."""
-    R, alpha, inverse = matrix(f, m.at.factor), matrix(f, m.at.mu), vector(f, m.at.inverse_diagonal)
-    triangular.solve(R, vector(f, m.at.phi), m.counters.points, vector(f, m.at.a))
-    noise, least = vector(f, m.at.noise_now)[0], ROUNDING * m.plan.capacity * kappa
-    grow(m, f, kappa, gamma2 + max(noise, least))
+    R, alpha, inverse = m.factor, m.mu, m.inverse_diagonal
+    triangular.solve(R, m.phi, m.counters.points, m.a)
+    noise, least = m.noise_now[0], ROUNDING * m.plan.capacity * kappa
+    grow(m, kappa, gamma2 + max(noise, least))
     m.counters.change = ADMITTED
     m.counters.evictions = 0
     n = m.counters.points
     if n > m.plan.capacity:
         r = 0
         if m.plan.evict == budget.ERROR:
-            solve_weights(m, f, n)
+            solve_weights(m, n)
             # The leave-one-out error of row i is alpha_i / [(K + noise I)^-1]_ii.
-            r = budget.lowest_score(budget.ERROR, alpha, inverse, matrix(f, m.at.weight_variance), n)
-        remove(m, f, r)
+            r = budget.lowest_score(budget.ERROR, alpha, inverse, m.weight_variance, n)
+        remove(m, r)
         m.counters.change = REPLACED
-    solve_weights(m, f, m.counters.points)
-    m.counters.unresolved_rows += 0 if noise >= least and is_resolved(m, f) else 1
+    solve_weights(m, m.counters.points)
+    m.counters.unresolved_rows += 0 if noise >= least and is_resolved(m) else 1
 
 
 @compiled
-def remove(m: Record, f: Array, r: int) -> None:
-    n, R, inverse = m.counters.points, matrix(f, m.at.factor), vector(f, m.at.inverse_diagonal)
-    column, u = vector(f, m.at.column), vector(f, m.at.a)
-    triangular.delete(R, r, n, column, vector(f, m.at.cosine), vector(f, m.at.sine), vector(f, m.at.carried))
+def remove(m: Model, r: int) -> None:
+    n, R, inverse = m.counters.points, m.factor, m.inverse_diagonal
+    column, u = m.column, m.a
+    triangular.delete(R, r, n, column, m.cosine, m.sine, m.carried)
     triangular.solve(R, column, n - 1, u)
     drop(inverse, r, n)
     for i in range(n - 1):
         inverse[i] = max(inverse[i] - u[i] * u[i] / (column[n - 1] * column[n - 1]), 1e-12 * inverse[i])
-    drop(vector(f, m.at.prior), r, n)
-    drop_row(matrix(f, m.at.basis), r, n)
-    drop_row(matrix(f, m.at.targets), r, n)
-    fill(matrix(f, m.at.mu)[n - 1], m.plan.outputs, 0.0)
-    vector(f, m.at.evicted)[0] = r
+    drop(m.prior, r, n)
+    drop_row(m.basis, r, n)
+    drop_row(m.targets, r, n)
+    fill(m.mu[n - 1], m.plan.outputs, 0.0)
+    m.evicted[0] = r
     m.counters.evictions = 1
     m.counters.points = n - 1
 
 
 @compiled
-def solve_weights(m: Record, f: Array, n: int) -> None:
+def solve_weights(m: Model, n: int) -> None:
     # [vanvaerenbergh2016] Eq. (7)
-    R, one, targets = matrix(f, m.at.factor), vector(f, m.at.score), matrix(f, m.at.targets)
-    alpha = matrix(f, m.at.mu)
+    R, one, targets = m.factor, m.score, m.targets
+    alpha = m.mu
     for o in range(m.plan.outputs):
         for i in range(n):
             one[i] = targets[i, o]
@@ -94,10 +94,10 @@ def solve_weights(m: Record, f: Array, n: int) -> None:
 
 
 @compiled
-def is_resolved(m: Record, f: Array) -> bool:
+def is_resolved(m: Model) -> bool:
     """Whether the means of all outputs are known well enough."""
-    n, alpha, targets = m.counters.points, matrix(f, m.at.mu), matrix(f, m.at.targets)
-    prior = vector(f, m.at.prior)
+    n, alpha, targets = m.counters.points, m.mu, m.targets
+    prior = m.prior
     for o in range(m.plan.outputs):
         total = largest = 0.0
         for i in range(n):

@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Numbers, Record, matrix, vector
-from streamgp.compiled import MATRIX, VECTOR, compiled, entry
-from streamgp.linalg.vector import dot
+from streamgp.arrays import Layout, Model, Numbers, opened
+from streamgp.compiled import MATRIX, compiled, entry
+from streamgp.linalg.vector import copy, dot
 from streamgp.settings import FloatArray, Part, Setting, number, optional, real_matrix, whole
 from streamgp.vocabulary import (
     PER_INPUT,
@@ -252,12 +252,12 @@ def place(memory: Memory, numbers: Numbers) -> None:
 
 
 @compiled
-def look(m: Record, f: Array, x: Array, seen: Array) -> None:
+def look(m: Model, x: Array, seen: Array) -> None:
     """seen = what the memory would hand over if x came next."""
-    d, past = x.size, vector(f, m.at.units)
+    d, past = x.size, m.units
     if past.size > 0:
-        bias, last_target = vector(f, m.at.bias), vector(f, m.at.last_target)
-        W, W_i, W_b = matrix(f, m.at.recurrent), matrix(f, m.at.input), matrix(f, m.at.feedback)
+        bias, last_target = m.bias, m.last_target
+        W, W_i, W_b = m.recurrent, m.input, m.feedback
         retention = m.plan.retention
         for i in range(past.size):
             total = (
@@ -268,23 +268,23 @@ def look(m: Record, f: Array, x: Array, seen: Array) -> None:
         for j in range(seen.size - past.size):
             seen[past.size + j] = x[j]
     else:
-        window = vector(f, m.at.window)
-        for j in range(window.size - d):
-            seen[j] = window[d + j]
+        window, last = m.window, m.window.size - d
+        for i in range(1, window.shape[0]):
+            for j in range(d):
+                seen[(i - 1) * d + j] = window[i, j]
         for j in range(d):
-            seen[window.size - d + j] = x[j]
+            seen[last + j] = x[j]
 
 
 @compiled
-def keep(m: Record, f: Array, x: Array, seen: Array) -> None:
+def keep(m: Model, x: Array, seen: Array) -> None:
     """Advance the memory by x to what look() saw; the last row of the window is always the last input."""
-    past, window, d = vector(f, m.at.units), vector(f, m.at.window), x.size
+    past, window, last = m.units, m.window, m.window.shape[0] - 1
     for i in range(past.size):
         past[i] = seen[i]
-    for j in range(window.size - d):
-        window[j] = window[d + j]
-    for j in range(d):
-        window[window.size - d + j] = x[j]
+    for i in range(last):
+        copy(window[i + 1], x.size, window[i])
+    copy(x, x.size, window[last])
 
 
 def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -296,16 +296,16 @@ def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
     numbers = Numbers(LAYOUT, sizes(memory, d, Y.shape[1]), {"retention": memory.retention})
     place(memory, numbers)
     seen = np.empty((len(X), memory.width(d)))
-    walk(numbers.records, numbers.buffer, X, np.nan_to_num(Y, nan=0.0), seen)
+    walk(numbers.records, numbers.buffers, X, np.nan_to_num(Y, nan=0.0), seen)
     return seen.reshape(len(X), memory.depth, d) if memory.depth > 1 else seen
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def walk(record: Array, f: Array, X: Array, Y: Array, seen: Array) -> None:
-    m = record[0]
-    last_target = vector(f, m.at.last_target)
+@entry(LAYOUT.type, MATRIX, MATRIX, MATRIX, MATRIX)
+def walk(records: Array, buffers: Array, X: Array, Y: Array, seen: Array) -> None:
+    m = opened(records, buffers, 0)
+    last_target = m.last_target
     for t in range(X.shape[0]):
-        look(m, f, X[t], seen[t])
-        keep(m, f, X[t], seen[t])
+        look(m, X[t], seen[t])
+        keep(m, X[t], seen[t])
         for j in range(Y.shape[1]):
             last_target[j] = Y[t, j]

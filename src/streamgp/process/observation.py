@@ -16,8 +16,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, vector
-from streamgp.compiled import MATRIX, NUMBER, VECTOR, WHOLE, apart, compiled, entry
+from streamgp.arrays import Model
+from streamgp.compiled import MATRIX, NUMBER, WHOLE, apart, compiled, entry
 from streamgp.process.state import LAYOUT
 
 Array = NDArray
@@ -157,10 +157,10 @@ def moments(kind: int, dof: float, y: float, m: float, v: float, noise: float) -
     return poisson(y, m, v)
 
 
-@apart(NUMBER, LAYOUT.one, VECTOR, WHOLE, NUMBER, NUMBER, NUMBER)
-def as_gaussian(m: Record, f: Array, j: int, mean: float, v: float, noise: float) -> float:
+@apart(NUMBER, LAYOUT.model, WHOLE, NUMBER, NUMBER, NUMBER)
+def as_gaussian(m: Model, j: int, mean: float, v: float, noise: float) -> float:
     """Put in place of target j that of the Gaussian observation which teaches the same; returns its noise."""
-    y = vector(f, m.at.y)
+    y = m.y
     _, q, w, rho = moments(m.plan.likelihood, m.plan.dof, y[j], mean, v, noise)
     w = max(w, LEAST_PRECISION / (v + noise))
     y[j] = mean + q / w

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, block, matrix, vector
-from streamgp.compiled import NOTHING, VECTOR, WHOLE, apart, compiled
+from streamgp.arrays import Model
+from streamgp.compiled import NOTHING, WHOLE, apart, compiled
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.linalg.symmetric import multiply
 from streamgp.process import posterior
@@ -43,15 +43,15 @@ def decay(s: float) -> tuple[float, float]:
 
 
 @compiled
-def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
+def meet(m: Model, conditions: Array, t: int) -> None:
     """Write down what row t is learned with; its targets are in y."""
-    y, own, noise = vector(f, m.at.y), vector(f, m.at.noise), vector(f, m.at.noise_now)
-    scale, fresh, mean_scale = vector(f, m.at.scale), vector(f, m.at.fresh), vector(f, m.at.mean_scale)
+    y, own, noise = m.y, m.noise, m.noise_now
+    scale, fresh, mean_scale = m.scale, m.fresh, m.mean_scale
     for j in range(m.plan.covariances):
         noise[j] = noise_of(own[j], conditions, t, j)
         scale[j], fresh[j], mean_scale[j] = m.plan.covariance_scale, m.plan.covariance_fresh, m.plan.mean_scale
         if m.plan.half_life > 0.0 and conditions.shape[0] > 0 and not (np.isnan(y[j]) and m.plan.temporal == 0):
-            clock, before, time = matrix(f, m.at.clock), matrix(f, m.at.clock_before), conditions[t, TIME]
+            clock, before, time = m.clock, m.clock_before, conditions[t, TIME]
             before[LEARNED, j], before[HALVINGS, j] = clock[LEARNED, j], clock[HALVINGS, j]
             halvings = 0.0 if np.isnan(clock[LEARNED, j]) else (time - clock[LEARNED, j]) / m.plan.half_life
             clock[LEARNED, j] = time
@@ -64,17 +64,17 @@ def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
 
 
 @compiled
-def put_back(m: Record, f: Array, j: int) -> None:
+def put_back(m: Model, j: int) -> None:
     """The row cannot be learned for covariance j: what it would have forgotten, the next one has to."""
-    if m.plan.half_life > 0.0 and vector(f, m.at.scale)[j] != 1.0:  # 1: it is forgotten already
-        clock, before = matrix(f, m.at.clock), matrix(f, m.at.clock_before)
+    if m.plan.half_life > 0.0 and m.scale[j] != 1.0:  # 1: it is forgotten already
+        clock, before = m.clock, m.clock_before
         clock[LEARNED, j], clock[HALVINGS, j] = before[LEARNED, j], before[HALVINGS, j]
 
 
 @compiled
-def add_residual(m: Record, f: Array, j: int, noise: float) -> None:
+def add_residual(m: Model, j: int, noise: float) -> None:
     """A row is learned for covariance j with its residual among the noise: sums fade as the posterior does."""
-    sums, keep = matrix(f, m.at.residual), kept(vector(f, m.at.scale)[j])
+    sums, keep = m.residual, kept(m.scale[j])
     sums[0, j] = keep * sums[0, j] + 1.0 / noise
     sums[1, j] = keep * sums[1, j] + 1.0
 
@@ -85,71 +85,71 @@ def kept(scale: float) -> float:
     return min(scale, 1.0 / scale) if scale > 0.0 else 0.0
 
 
-@apart(NOTHING, LAYOUT.one, VECTOR, WHOLE)
-def inject_overdue(m: Record, f: Array, n: int) -> None:
+@apart(NOTHING, LAYOUT.model, WHOLE)
+def inject_overdue(m: Model, n: int) -> None:
     """Before a row is learned: uncertainty that may have doubled since it was last capped is injected and capped now.
 
     Between two rows it may grow by any factor. The row itself then injects nothing, and h = S phi is that of the new S.
     """
-    clock, scale, y = matrix(f, m.at.clock), vector(f, m.at.scale), vector(f, m.at.y)
+    clock, scale, y = m.clock, m.scale, m.y
     for j in range(m.plan.covariances):
         if np.isnan(y[j]) or clock[HALVINGS, j] <= 1.0:
             continue
         clock[HALVINGS, j] = 0.0
-        inject(m, f, j, scale[j], n)
+        inject(m, j, scale[j], n)
         if not m.plan.factored:
-            multiply(block(f, m.at.covariance, j), vector(f, m.at.phi), n, matrix(f, m.at.h)[j])
+            multiply(m.covariance[j], m.phi, n, m.h[j])
         scale[j] = 1.0
 
 
 @compiled
-def inject(m: Record, f: Array, j: int, scale: float, n: int) -> None:
+def inject(m: Model, j: int, scale: float, n: int) -> None:
     """S <- scale S for covariance j, capped at the prior, with all that is carried along."""
-    S = block(f, m.at.covariance, j)
-    variances, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
+    S = m.covariance[j]
+    variances, inverse = m.weight_variance, m.inverse_diagonal
     if m.plan.factored:
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-        z, noise = matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j]
+        z, noise = m.mu[:, first:last], m.noise[j]
         m.counters.capped_directions += posterior.inflate_information(S, z, noise, scale, n)
     else:
         m.counters.capped_directions += posterior.inflate(S, scale, n)
     if variances.shape[0] > 0:
         for i in range(n):
             variances[j, i] = min(scale * variances[j, i], inverse[i])
-    fade(m, f, j, 1.0 / scale)
+    fade(m, j, 1.0 / scale)
 
 
 @compiled
-def compare_with_prior(m: Record, f: Array, n: int) -> None:
+def compare_with_prior(m: Model, n: int) -> None:
     """After a row: injected uncertainty is compared with the prior when it may have doubled."""
     m.counters.rows_since_check += 1
     if m.counters.rows_since_check >= m.plan.check_every:
         m.counters.rows_since_check = 0
-        cap(m, f, n)
+        cap(m, n)
 
 
-@apart(NOTHING, LAYOUT.one, VECTOR, WHOLE)
-def cap(m: Record, f: Array, n: int) -> None:
+@apart(NOTHING, LAYOUT.model, WHOLE)
+def cap(m: Model, n: int) -> None:
     """Cap the covariances at the prior's, and count in how many directions they stood above."""
     for j in range(m.plan.covariances):
-        S = block(f, m.at.covariance, j)
+        S = m.covariance[j]
         if m.plan.factored:
             first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-            z, noise = matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j]
+            z, noise = m.mu[:, first:last], m.noise[j]
             m.counters.capped_directions += posterior.inflate_information(S, z, noise, 1.0, n)
         else:
             m.counters.capped_directions += posterior.clip_to_prior(S, n)
 
 
 @compiled
-def go_back(m: Record, f: Array, j: int, factor: float, n: int) -> None:
+def go_back(m: Model, j: int, factor: float, n: int) -> None:
     """S <- factor S + (1 - factor) I and mu <- sqrt(factor) mu for covariance j, with all that is carried along.
 
     These are the n weights. A kernel over time forgets by itself; its coordinates keep their share of what is common.
     """
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-    S, mu, q = block(f, m.at.covariance, j), matrix(f, m.at.mu), m.plan.temporal
-    variances, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
+    S, mu, q = m.covariance[j], m.mu, m.plan.temporal
+    variances, inverse = m.weight_variance, m.inverse_diagonal
     posterior.mix_with_prior(S[q:, q:], 1.0 - factor, n)
     for i in range(q, q + n):
         for c in range(q):
@@ -159,13 +159,13 @@ def go_back(m: Record, f: Array, j: int, factor: float, n: int) -> None:
     if variances.shape[0] > 0:
         for i in range(n):
             variances[j, i] = factor * variances[j, i] + (1.0 - factor) * inverse[i]
-    fade(m, f, j, factor)
+    fade(m, j, factor)
 
 
 @compiled
-def fade(m: Record, f: Array, j: int, factor: float) -> None:
+def fade(m: Model, j: int, factor: float) -> None:
     """Keep a part of the sums over the rows learned for covariance j."""
-    power, residual = matrix(f, m.at.power), matrix(f, m.at.residual)
+    power, residual = m.power, m.residual
     for i in range(2):
         power[i, j] *= factor
         residual[i, j] *= factor

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, block, integers, matrix, vector
+from streamgp.arrays import Model, opened
 from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
 from streamgp.kernels import program
 from streamgp.linalg import triangular
@@ -28,21 +28,21 @@ Array = NDArray
 
 
 @compiled
-def predict(m: Record, f: Array) -> float:
+def predict(m: Model) -> float:
     """Predict the input seen; returns gamma2."""
-    if m.at.covariance.blocks == 0:
-        return kept.predict(m, f)[1]
+    if m.covariance.shape[0] == 0:
+        return kept.predict(m)[1]
     if m.plan.features == features.DICTIONARY:
-        return growing.predict(m, f)[1]
-    return fixed.predict(m, f)[1]
+        return growing.predict(m)[1]
+    return fixed.predict(m)[1]
 
 
 @compiled
-def weigh(m: Record, f: Array, n: int, first: bool, W: Array) -> None:
+def weigh(m: Model, n: int, first: bool, W: Array) -> None:
     """The weights over features of d mean, the same for all rows, then of d variance, into the rows of W."""
-    p, q, mu, H = m.plan.outputs, m.plan.temporal, matrix(f, m.at.mu), matrix(f, m.at.h)
-    phi, noise = vector(f, m.at.phi)[q:], vector(f, m.at.noise)
-    keeps_rows = m.at.covariance.blocks == 0
+    p, q, mu, H = m.plan.outputs, m.plan.temporal, m.mu, m.h
+    phi, noise = m.phi[q:], m.noise
+    keeps_rows = m.covariance.shape[0] == 0
     whitened = m.plan.features == features.DICTIONARY or m.plan.features == features.POINTS
     for o in range(p if first else 0):
         for i in range(n):
@@ -54,14 +54,14 @@ def weigh(m: Record, f: Array, n: int, first: bool, W: Array) -> None:
             w[i] = 2.0 * (known - phi[i] if whitened else known)
     if m.plan.factored:
         for j in range(m.plan.covariances):
-            R, one = block(f, m.at.covariance, j), m.plan.covariances > 1
+            R, one = m.covariance[j], m.plan.covariances > 1
             for o in range(j if one else 0, (j + 1 if one else p) if first else 0):
                 triangular.solve(R, W[o], n, W[o])
             triangular.solve(R, W[p + j], n, W[p + j])
             for i in range(n):
                 W[p + j, i] *= noise[j]
     elif whitened:
-        R = matrix(f, m.at.factor)
+        R = m.factor
         for r in range(
             0 if first and not keeps_rows else p, W.shape[0]
         ):  # rows that are kept have such weights already
@@ -69,11 +69,11 @@ def weigh(m: Record, f: Array, n: int, first: bool, W: Array) -> None:
 
 
 @compiled
-def differentiate(m: Record, f: Array, n: int, W: Array, G: Array) -> None:
+def differentiate(m: Model, n: int, W: Array, G: Array) -> None:
     """G[r] = sum_i W[r, i] d feature i / d seen; for a variance also that of the prior."""
-    seen, phi, p = vector(f, m.at.seen), vector(f, m.at.phi)[m.plan.temporal :], m.plan.outputs
+    seen, phi, p = m.seen, m.phi[m.plan.temporal :], m.plan.outputs
     if m.plan.features == features.FOURIER:
-        frequencies = matrix(f, m.at.frequencies)
+        frequencies = m.frequencies
         D = frequencies.shape[0]
         for r in range(W.shape[0]):
             for j in range(seen.size):
@@ -88,8 +88,8 @@ def differentiate(m: Record, f: Array, n: int, W: Array, G: Array) -> None:
             for j in range(seen.size):
                 G[r, j] = m.plan.weight_scale * W[r, j]
         return
-    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-    program.input_gradient(operations, theta, matrix(f, m.at.basis)[:n], seen, W, G)
+    operations, theta = m.operations, m.parameters
+    program.input_gradient(operations, theta, m.basis[:n], seen, W, G)
     prior, alone, one = np.empty((1, seen.size)), seen.reshape(1, seen.size), np.ones((1, 1))
     program.input_gradient(operations, theta, alone, seen, one, prior)
     for r in range(p, W.shape[0]):
@@ -98,13 +98,13 @@ def differentiate(m: Record, f: Array, n: int, W: Array, G: Array) -> None:
 
 
 @compiled
-def through_memory(m: Record, f: Array, g: Array, out: Array) -> None:
+def through_memory(m: Model, g: Array, out: Array) -> None:
     """From slopes by what is seen to those by the newest row."""
-    past, seen, d = vector(f, m.at.units), vector(f, m.at.seen), out.size
+    past, seen, d = m.units, m.seen, out.size
     direct = seen.size >= past.size + d
     for j in range(d):
         out[j] = g[seen.size - d + j] if direct else 0.0
-    W_i, retention = matrix(f, m.at.input), m.plan.retention
+    W_i, retention = m.input, m.plan.retention
     for i in range(past.size):
         # seen = (1 - retention) tanh(...) + retention past, as memory.look() has it
         moved = (seen[i] - retention * past[i]) / (1.0 - retention)
@@ -114,9 +114,9 @@ def through_memory(m: Record, f: Array, g: Array, out: Array) -> None:
 
 
 @compiled
-def add_mean(m: Record, f: Array, features: Array, by_mean: Array, by_variance: Array) -> None:
+def add_mean(m: Model, features: Array, by_mean: Array, by_variance: Array) -> None:
     """Add what the weights of the mean make of the slopes of its features, (weights, d)."""
-    k, first, mu, H = m.plan.mean_weights, m.plan.temporal - m.plan.mean_weights, matrix(f, m.at.mu), matrix(f, m.at.h)
+    k, first, mu, H = m.plan.mean_weights, m.plan.temporal - m.plan.mean_weights, m.mu, m.h
     for i in range(k):
         for j in range(features.shape[1]):
             for o in range(m.plan.outputs):
@@ -140,30 +140,30 @@ def run(
 
     The slopes of the features of a LinearMean are given, (n, weights, d).
     """
-    m, f, X, out = borrowed(records)[0], borrowed(buffers)[0], borrowed(X), borrowed(out)
-    p, n, power = m.plan.outputs, weights_in_use(m), matrix(f, m.at.power)
-    seen, d = vector(f, m.at.seen), m.at.window.columns
+    m, X, out = opened(records, buffers, 0), borrowed(X), borrowed(out)
+    p, n, power = m.plan.outputs, weights_in_use(m), m.power
+    seen, d = m.seen, m.window.shape[1]
     W, G = np.empty((p + m.plan.covariances, n)), np.empty((p + m.plan.covariances, seen.size))
     for t in range(X.shape[0]):
-        memory.look(m, f, X[t, :d], seen)
+        memory.look(m, X[t, :d], seen)
         if m.plan.temporal > 0:
-            time.arrive(m, f, X[t], conditions, t, False)
-        gamma2 = predict(m, f)
-        report(m, f, t, out)
+            time.arrive(m, X[t], conditions, t, False)
+        gamma2 = predict(m)
+        report(m, t, out)
         if out.shape[0] > p + 2 * m.plan.covariances:
-            time.report_components(m, f, n, gamma2, t, out)
-        weigh(m, f, n, t == 0, W)
-        differentiate(m, f, n, W, G)
+            time.report_components(m, n, gamma2, t, out)
+        weigh(m, n, t == 0, W)
+        differentiate(m, n, W, G)
         for o in range(p):
-            through_memory(m, f, G[o], by_mean[t, o])
+            through_memory(m, G[o], by_mean[t, o])
         for j in range(m.plan.covariances):
-            through_memory(m, f, G[p + j], by_variance[t, j])
-        add_mean(m, f, of_features[t], by_mean[t], by_variance[t])
+            through_memory(m, G[p + j], by_variance[t, j])
+        add_mean(m, of_features[t], by_mean[t], by_variance[t])
         for j in range(m.plan.covariances):
             if m.plan.power and power[1, j] > 0.0:
                 for i in range(d):
                     by_variance[t, j, i] *= power[0, j] / power[1, j]
-    vector(f, m.at.last_prediction)[0] = 0.0  # the work space is that of another row
+    m.last_prediction[0] = 0.0  # the work space is that of another row
 
 
 @cache

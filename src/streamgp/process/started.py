@@ -6,14 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from streamgp.arrays import Numbers
+from streamgp.compiled import uncompiled
 from streamgp.contract import spacing
 from streamgp.contract.conditions import Moment
 from streamgp.contract.snapshot import require
 from streamgp.kernels.program import Program
 from streamgp.kernels.temporal import COORDINATES
-from streamgp.linalg import triangular
 from streamgp.process import memory, observation, temporal
 from streamgp.process.budget import KL, LOWEST_STAYING, PAPER, floor
 from streamgp.process.composed import Composed
@@ -103,7 +104,7 @@ class Started(Composed):
         """Write down what is known before the first row: hyperparameters, given points, the prior."""
         parts, state = self._features, numbers.state
         numbers.counters["path_stride"] = 1
-        numbers.work.operations.view(np.int64)[:] = program.operations
+        numbers.work.operations[:] = program.operations
         state.noise[:] = self._noise
         state.parameters[:] = program.parameters
         state.clock[LEARNED : LEARNED + 1] = state.clock[SEEN:] = np.nan
@@ -205,12 +206,12 @@ def place_points(parts: Features, state: Any, depth: int, adapting: bool, known:
     except np.linalg.LinAlgError:
         state.inverse_diagonal[:] = np.inf
     else:
-        root = np.empty(len(K))
-        for i in range(len(K)):
-            triangular.inverse_root(state.factor, i, len(K), root)
-            state.inverse_diagonal[i] = root @ root
+        root = solve_triangular(R, np.eye(len(K)))
+        state.inverse_diagonal[:] = np.sum(root * root, axis=1)
     left = 1.0 / (state.inverse_diagonal * state.prior)  # the variance given all others, of the point's own
-    least = np.array([max(floor(kappa, state.noise.min(), adapting), LOWEST_STAYING) for kappa in state.prior])
+    least = np.array(
+        [max(uncompiled(floor)(kappa, state.noise.min(), adapting), LOWEST_STAYING) for kappa in state.prior]
+    )
     if not np.all((left >= least)[new]):
         alike = np.abs(K) / np.sqrt(np.outer(state.prior, state.prior)) - np.eye(len(K))
         one, other = sorted(divmod(int(np.argmax(alike[new])) + known * len(K), len(K)))

@@ -124,7 +124,7 @@ STATE = memory.ARRAYS | {
 }
 
 WORK = {
-    "operations": "steps 5",  # of the kernel's program
+    "operations": "steps 5 integers",  # of the kernel's program
     "seen": "width",
     "predicted": "width",  # what was seen when a row was last predicted
     "last_prediction": "4",  # whether that still holds; its kappa, gamma2 and time

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, matrix, vector
+from streamgp.arrays import Model, opened
 from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, WHOLE, WHOLE_TRIPLE, borrowed, caller, compiled, entry, inlined
 from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.contract.lanes import LANES, end_of, first_of
@@ -33,13 +33,13 @@ run_at = caller(WHOLE_TRIPLE, ARGUMENTS)
 
 
 @inlined
-def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, at: int, advance: bool) -> bool:
+def arrive(m: Model, X: Array, Y: Array, t: int, at: int, advance: bool) -> bool:
     """Row t is seen and, when advancing, enters the memory; whether it has a target to learn, that of row ``at``."""
-    seen, y, d = vector(f, m.at.seen), vector(f, m.at.y), m.at.window.columns
-    memory.look(m, f, X[t, :d], seen)
+    seen, y, d = m.seen, m.y, m.window.shape[1]
+    memory.look(m, X[t, :d], seen)
     learned = False
     if advance:
-        memory.keep(m, f, X[t, :d], seen)
+        memory.keep(m, X[t, :d], seen)
         m.counters.rows_seen += 1
         for j in range(y.size):
             y[j] = Y[at, j] if Y.shape[0] > 0 else np.nan
@@ -48,32 +48,32 @@ def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, at: int, advance: bo
 
 
 @inlined
-def is_predicted(m: Record, f: Array) -> bool:
+def is_predicted(m: Model) -> bool:
     """Whether the row seen was the last to be predicted, and nothing has been learned since."""
-    seen, predicted = vector(f, m.at.seen), vector(f, m.at.predicted)
-    last = vector(f, m.at.last_prediction)
-    same = bool(last[0] == 1.0) and (m.plan.temporal == 0 or bool(last[3] == vector(f, m.at.now)[AT]))
+    seen, predicted = m.seen, m.predicted
+    last = m.last_prediction
+    same = bool(last[0] == 1.0) and (m.plan.temporal == 0 or bool(last[3] == m.now[AT]))
     for j in range(seen.size):
         same = same and seen[j] == predicted[j]
     return same
 
 
 @inlined
-def note_predicted(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+def note_predicted(m: Model, kappa: float, gamma2: float) -> None:
     """Nothing but the work space remembers a prediction: the model is as it was."""
-    seen, last = vector(f, m.at.seen), vector(f, m.at.last_prediction)
-    copy(seen, seen.size, vector(f, m.at.predicted))
+    seen, last = m.seen, m.last_prediction
+    copy(seen, seen.size, m.predicted)
     last[0], last[1], last[2] = 1.0, kappa, gamma2
     if m.plan.temporal > 0:
-        last[3] = vector(f, m.at.now)[AT]
+        last[3] = m.now[AT]
 
 
 @inlined
-def report(m: Record, f: Array, t: int, out: Array) -> None:
+def report(m: Model, t: int, out: Array) -> None:
     """Write a prediction into column t: means, variances, noises. An estimated signal power scales the last two."""
     p, q = m.plan.outputs, m.plan.covariances
-    mean, variance, noise = vector(f, m.at.mean_now), vector(f, m.at.variance_now), vector(f, m.at.noise)
-    power = matrix(f, m.at.power)
+    mean, variance, noise = m.mean_now, m.variance_now, m.noise
+    power = m.power
     for j in range(p):
         out[j, t] = mean[j]
     for j in range(q):
@@ -83,14 +83,14 @@ def report(m: Record, f: Array, t: int, out: Array) -> None:
 
 
 @compiled
-def weights_in_use(m: Record) -> int:
+def weights_in_use(m: Model) -> int:
     return m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights  # type: ignore[no-any-return]
 
 
 @inlined
-def remember_target(m: Record, f: Array) -> None:
+def remember_target(m: Model) -> None:
     """The memory may be fed with the last target, or the mean where it is missing."""
-    y, mean, last_target = vector(f, m.at.y), vector(f, m.at.mean_now), vector(f, m.at.last_target)
+    y, mean, last_target = m.y, m.mean_now, m.last_target
     for j in range(y.size):
         if not np.isnan(y[j]):
             last_target[j] = y[j]
@@ -99,7 +99,7 @@ def remember_target(m: Record, f: Array) -> None:
 
 
 @inlined
-def rest(m: Record) -> None:
+def rest(m: Model) -> None:
     """Nothing was learned at this row."""
     m.counters.change = NOTHING
     m.counters.evictions = 0
@@ -118,8 +118,8 @@ def run(
     lane: int,
     row: int,
     advance: bool,
-    predict: Callable[[Record, Array], tuple[float, float]],
-    learn: Callable[[Record, Array, float, float], None],
+    predict: Callable[[Model], tuple[float, float]],
+    learn: Callable[[Model, float, float], None],
 ) -> tuple[int, int, int]:
     """Predict every row if there is room for predictions; when advancing, learn it if it has a target.
 
@@ -138,40 +138,40 @@ def run(
     tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
     in_turn = 0 < Y.shape[0] < X.shape[0]
     for k in range(lane, models.size):
-        m, f = records[models[k]], buffers[models[k]]
+        m = opened(records, buffers, models[k])
         first, last = first_of(starts, k), end_of(starts, k, X.shape[0])
-        made = vector(f, m.at.last_prediction)
+        made = m.last_prediction
         for t in range(max(first, row), last):
             taken = advance and not (in_turn and t % 2 == 1)
-            learned = arrive(m, f, X, Y, t, t // 2 if in_turn else t, taken)
+            learned = arrive(m, X, Y, t, t // 2 if in_turn else t, taken)
             if m.plan.temporal > 0:
-                time.arrive(m, f, X[t], conditions, t, taken)
+                time.arrive(m, X[t], conditions, t, taken)
             if learned or tracking or m.plan.feedback:
-                if t == first and taken and is_predicted(m, f):
+                if t == first and taken and is_predicted(m):
                     kappa, gamma2 = made[1], made[2]
                 else:
-                    kappa, gamma2 = predict(m, f)
+                    kappa, gamma2 = predict(m)
             if tracking:
-                report(m, f, t, out)
+                report(m, t, out)
                 if out.shape[0] > m.plan.outputs + 2 * m.plan.covariances:
-                    time.report_components(m, f, weights_in_use(m), gamma2, t, out)
+                    time.report_components(m, weights_in_use(m), gamma2, t, out)
             if not taken:
-                note_predicted(m, f, kappa, gamma2)
+                note_predicted(m, kappa, gamma2)
                 continue
             made[0] = 0.0
-            remember_target(m, f)
+            remember_target(m)
             if learned and m.plan.batch == 1:
-                meet(m, f, conditions, t)
+                meet(m, conditions, t)
                 if m.plan.theta > 0:
-                    sngd.before_learning(m, f)
-                learn(m, f, kappa, gamma2)
-                if m.plan.theta > 0 and sngd.after_learning(m, f):
+                    sngd.before_learning(m)
+                learn(m, kappa, gamma2)
+                if m.plan.theta > 0 and sngd.after_learning(m):
                     return MOVE_IS_DUE, k, t
                 continue
             rest(m)
             place = (t - first) % m.plan.batch  # in a batch, which is learned when it is complete
             if m.plan.batch > 1 and Y.shape[0] > 0 and (place + 1 == m.plan.batch or t + 1 == last):
-                fixed.learn_batch(m, f, X[t - place : t + 1], Y[t - place : t + 1], conditions[t - place : t + 1])
+                fixed.learn_batch(m, X[t - place : t + 1], Y[t - place : t + 1], conditions[t - place : t + 1])
     return FINE, -1, -1
 
 
@@ -231,11 +231,11 @@ def run_kept(
 @entry(LAYOUT.type, MATRIX, NUMBER)
 def forget(records: Array, buffers: Array, factor: float) -> None:
     """Let what was learned fade once, as forgetting by this factor does at a row."""
-    m, f = borrowed(records)[0], borrowed(buffers)[0]
+    m = opened(records, buffers, 0)
     n = weights_in_use(m)
     for j in range(m.plan.covariances):
         if m.plan.injects or m.plan.factored:
-            inject(m, f, j, 1.0 / factor, n)
+            inject(m, j, 1.0 / factor, n)
         else:
-            go_back(m, f, j, factor, n)
-    vector(f, m.at.last_prediction)[0] = 0.0  # what was predicted holds no longer
+            go_back(m, j, factor, n)
+    m.last_prediction[0] = 0.0  # what was predicted holds no longer

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Record, block, matrix, vector
+from streamgp.arrays import Layout, Model, opened
 from streamgp.compiled import MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, borrowed, compiled, entry
 from streamgp.contract import spacing
 from streamgp.contract.lanes import LANES, end_of, first_of
@@ -152,61 +152,61 @@ def matern(N: Array, half: Array, terms: Array, size: int, s: float, A: Array, Q
 
 
 @compiled
-def prepare(m: Record, f: Array, dt: float) -> None:
+def prepare(m: Model, dt: float) -> None:
     """A and Q of all blocks for the time dt, unless they are there already; and A' feature."""
-    prepared = vector(f, m.at.prepared)
+    prepared = m.prepared
     if prepared[0] != dt:
-        steps(m, f, dt)
-        look_back(m, f, vector(f, m.at.seen))
+        steps(m, dt)
+        look_back(m, m.seen)
         prepared[0] = dt
 
 
 @compiled
-def steps(m: Record, f: Array, dt: float) -> None:
+def steps(m: Model, dt: float) -> None:
     """A and Q of all blocks for the time dt."""
-    table = matrix(f, m.at.table)
+    table = m.table
     for b in range(table.shape[0]):
-        A, Q = block(f, m.at.A, b), block(f, m.at.Q, b)
+        A, Q = m.A[b], m.Q[b]
         step(int(table[b, KIND]), table[b, RATE], table[b, FREQUENCY], dt, A, Q)
 
 
 @compiled
-def look_back(m: Record, f: Array, seen: Array) -> None:
+def look_back(m: Model, seen: Array) -> None:
     """seen = A' feature: what the function of a later time is made of now."""
-    table, feature = matrix(f, m.at.table), vector(f, m.at.feature)
+    table, feature = m.table, m.feature
     for b in range(table.shape[0]):
-        start, A = int(table[b, START]), block(f, m.at.A, b)
+        start, A = int(table[b, START]), m.A[b]
         for j in range(SIZES[int(table[b, KIND])]):
             seen[start + j] = feature[start] * A[0, j]
 
 
 @compiled
-def is_regular(m: Record, f: Array, at: float, dt: float) -> bool:
+def is_regular(m: Model, at: float, dt: float) -> bool:
     """Whether dt is the time between the last rows, up to the rounding of times themselves."""
-    return bool(abs(dt - vector(f, m.at.clock)[GAP]) <= 4e-16 * abs(at))
+    return bool(abs(dt - m.clock[GAP, 0]) <= 4e-16 * abs(at))
 
 
 @compiled
-def elapsed(m: Record, f: Array, at: float) -> float:
+def elapsed(m: Model, at: float) -> float:
     """The time since the posterior's own; 0 before the first row."""
-    now: float = vector(f, m.at.clock)[LEARNED]
+    now: float = m.clock[LEARNED, 0]
     return 0.0 if np.isnan(now) else max(at - now, 0.0)
 
 
 @compiled
-def time_of(m: Record, f: Array, given: float) -> float:
+def time_of(m: Model, given: float) -> float:
     """The time of a row: the one given, or a usual spacing after the last row."""
-    return spacing.following(vector(f, m.at.spacing), vector(f, m.at.clock)[SEEN]) if np.isnan(given) else given
+    return spacing.following(m.spacing, m.clock[SEEN, 0]) if np.isnan(given) else given
 
 
 # The same machine code whether a row is learned afterwards or not: predictions are equal to the last bit.
-@apart(NOTHING, LAYOUT.one, VECTOR, NUMBER, WHOLE, MATRIX, WHOLE)
-def look(m: Record, f: Array, at: float, group: int, out: Array, t: int) -> None:
+@apart(NOTHING, LAYOUT.model, NUMBER, WHOLE, MATRIX, WHOLE)
+def look(m: Model, at: float, group: int, out: Array, t: int) -> None:
     """The means and the variance of the function at a time into column t of out; of one component, or (-1) of all."""
-    mu, S, table = matrix(f, m.at.mu), matrix(f, m.at.covariance), matrix(f, m.at.table)
-    seen, feature = vector(f, m.at.seen), vector(f, m.at.feature)
-    dt, p = elapsed(m, f, at), mu.shape[1]
-    prepare(m, f, dt)
+    mu, S, table = m.mu, m.covariance, m.table
+    seen, feature = m.seen, m.feature
+    dt, p = elapsed(m, at), mu.shape[1]
+    prepare(m, dt)
     for j in range(p + 1):
         out[j, t] = 0.0
     # The blocks of a component follow each other.
@@ -215,12 +215,12 @@ def look(m: Record, f: Array, at: float, group: int, out: Array, t: int) -> None
         if group < 0 or int(table[b, GROUP]) == group:
             start = int(table[b, START])
             first, last = min(first, start), start + SIZES[int(table[b, KIND])]
-            fresh += feature[start] * feature[start] * block(f, m.at.Q, b)[0, 0]
+            fresh += feature[start] * feature[start] * m.Q[b][0, 0]
     for i in range(first, last):
         for j in range(p):
             out[j, t] += seen[i] * mu[i, j]
-    if group < 0 and m.counters.calm >= CALM and is_regular(m, f, at, dt):
-        out[p, t] = vector(f, m.at.innovation)[0] - m.plan.noise
+    if group < 0 and m.counters.calm >= CALM and is_regular(m, at, dt):
+        out[p, t] = m.innovation[0] - m.plan.noise
         return
     out[p, t] = max(quadratic(S, seen, first, last) + fresh, 0.0)
 
@@ -253,21 +253,21 @@ def apply_block(A: Array, size: int, a: Array, b: Array, c: Array) -> None:
 
 
 @compiled
-def move(m: Record, f: Array, values: Array) -> None:
+def move(m: Model, values: Array) -> None:
     """values <- A values, (q, n)."""
-    table, last = matrix(f, m.at.table), values.shape[0] - 1
+    table, last = m.table, values.shape[0] - 1
     for b in range(table.shape[0]):
         i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        apply_block(block(f, m.at.A, b), size, values[i], values[min(i + 1, last)], values[min(i + 2, last)])
+        apply_block(m.A[b], size, values[i], values[min(i + 1, last)], values[min(i + 2, last)])
 
 
 @compiled
-def move_covariance(m: Record, f: Array, S: Array, n: int) -> None:
+def move_covariance(m: Model, S: Array, n: int) -> None:
     """S <- A S A' + Q on the lower triangle: every block turns its rows, and its columns in all rows below."""
-    table = matrix(f, m.at.table)
+    table = m.table
     for b in range(table.shape[0]):
         i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        A, Q, end = block(f, m.at.A, b), block(f, m.at.Q, b), i + size
+        A, Q, end = m.A[b], m.Q[b], i + size
         second, third = min(i + 1, end - 1), min(i + 2, end - 1)
         for r in range(i, end):
             for c in range(r + 1, end):
@@ -282,19 +282,19 @@ def move_covariance(m: Record, f: Array, S: Array, n: int) -> None:
 
 
 @compiled
-def learn(m: Record, f: Array, at: float, y: Array, noise: float) -> None:
+def learn(m: Model, at: float, y: Array, noise: float) -> None:
     """Move to the time of a row, and learn its targets."""
-    mu, S, feature = matrix(f, m.at.mu), matrix(f, m.at.covariance), vector(f, m.at.feature)
-    clock, gain, innovation = vector(f, m.at.clock), vector(f, m.at.gain), vector(f, m.at.innovation)
-    dt, q, h = elapsed(m, f, at), S.shape[0], vector(f, m.at.product)
-    prepare(m, f, dt)
-    regular = m.counters.rows_learned > 1 and is_regular(m, f, at, dt) and noise == m.plan.noise
+    mu, S, feature = m.mu, m.covariance, m.feature
+    clock, gain, innovation = m.clock[:, 0], m.gain, m.innovation
+    dt, q, h = elapsed(m, at), S.shape[0], m.product
+    prepare(m, dt)
+    regular = m.counters.rows_learned > 1 and is_regular(m, at, dt) and noise == m.plan.noise
     clock[LEARNED], clock[GAP] = at, dt
     m.counters.rows_learned += 1
-    move(m, f, mu)
+    move(m, mu)
     if not (regular and m.counters.calm >= CALM):
         repairs = m.counters.unresolved_rows + m.counters.capped_directions
-        move_covariance(m, f, S, q)
+        move_covariance(m, S, q)
         multiply(S, feature, q, h)
         v = dot(h, feature, q)
         s = max(v, 0.0) + noise
@@ -336,17 +336,17 @@ def run(
     """Predict every row if there is room for predictions, then learn it if it has a target."""
     records, buffers, out = borrowed(records), borrowed(buffers), borrowed(out)
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
-        clock, last_target = vector(f, m.at.clock), vector(f, m.at.last_target)
+        m = opened(records, buffers, models[k])
+        clock, last_target = m.clock[:, 0], m.last_target
         for t in range(first_of(starts, k), end_of(starts, k, times.size)):
-            at = time_of(m, f, times[t])
+            at = time_of(m, times[t])
             if out.shape[1] > 0:
-                look(m, f, at, -1, out, t)
+                look(m, at, -1, out, t)
             m.counters.rows_seen += 1
-            spacing.note(vector(f, m.at.spacing), times[t] - clock[LATEST])
+            spacing.note(m.spacing, times[t] - clock[LATEST])
             clock[SEEN], clock[LATEST] = at, np.fmax(clock[LATEST], at)
             if Y.shape[0] > 0 and not np.isnan(Y[t, 0]):
-                learn(m, f, at, Y[t], noise_of(m.plan.noise, conditions, t, 0))
+                learn(m, at, Y[t], noise_of(m.plan.noise, conditions, t, 0))
                 for o in range(last_target.size):
                     last_target[o] = Y[t, o]
 
@@ -356,31 +356,31 @@ def predict(records: Array, buffers: Array, models: Array, starts: Array, times:
     """Predict the function at times: of all components together, and below that of each, as far as there is room."""
     records, buffers, out = borrowed(records), borrowed(buffers), borrowed(out)
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
-        rows = matrix(f, m.at.mu).shape[1] + 1
+        m = opened(records, buffers, models[k])
+        rows = m.mu.shape[1] + 1
         for t in range(first_of(starts, k), end_of(starts, k, times.size)):
-            at = time_of(m, f, times[t])
+            at = time_of(m, times[t])
             for group in range(-1, out.shape[0] // rows - 1):
-                look(m, f, at, group, out[(group + 1) * rows :], t)
+                look(m, at, group, out[(group + 1) * rows :], t)
 
 
-@entry(LAYOUT.type, VECTOR, VECTOR, MATRIX)
-def covariances(record: Array, f: Array, times: Array, out: Array) -> None:
+@entry(LAYOUT.type, MATRIX, VECTOR, MATRIX)
+def covariances(records: Array, buffers: Array, times: Array, out: Array) -> None:
     """The covariance of the function between times that are not before the posterior's own, (n, n)."""
-    m, f = borrowed(record)[0], borrowed(f)
-    S, table, feature = matrix(f, m.at.covariance), matrix(f, m.at.table), vector(f, m.at.feature)
-    seen, product, q = vector(f, m.at.seen), vector(f, m.at.product), S.shape[0]
+    m = opened(records, buffers, 0)
+    S, table, feature = m.covariance, m.table, m.feature
+    seen, product, q = m.seen, m.product, S.shape[0]
     states = np.zeros((times.size, q))  # Cov(state at the time, function at the time)
     for t in range(times.size):
-        prepare(m, f, elapsed(m, f, times[t]))
+        prepare(m, elapsed(m, times[t]))
         multiply(S, seen, q, product)
         for b in range(table.shape[0]):
             start, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-            A, Q = block(f, m.at.A, b), block(f, m.at.Q, b)
+            A, Q = m.A[b], m.Q[b]
             for i in range(size):
                 states[t, start + i] = dot(A[i], product[start : start + size], size) + Q[i, 0] * feature[start]
     for t in range(times.size):
         for u in range(times.size):
             if times[u] >= times[t]:
-                prepare(m, f, times[u] - times[t])
+                prepare(m, times[u] - times[t])
                 out[t, u] = out[u, t] = dot(seen, states[t], q)

@@ -197,7 +197,7 @@ class TimeGP(Stackable):
         times = np.where(np.isnan(times), self._moment().one_later, times)
         numbers, at = self._numbers, self._look(times)
         covariance = np.empty((len(times), len(times)))
-        temporal.covariances(numbers.records, numbers.buffer, np.ascontiguousarray(times), covariance)
+        temporal.covariances(numbers.records, numbers.buffers, np.ascontiguousarray(times), covariance)
         noise = np.broadcast_to(at.noise, at.mean.shape).copy()
         return JointPrediction(at.mean, np.repeat(covariance[None], self._p or 1, axis=0), noise)
 

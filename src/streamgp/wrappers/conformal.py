@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Record, block, matrix, vector
+from streamgp.arrays import Layout, Model, opened
 from streamgp.compiled import BOOLEAN, CUBE, MATRIX, VECTOR, WHOLE, borrowed, compiled, entry
 from streamgp.contract.lanes import LANES, end_of, first_of
 
@@ -144,11 +144,11 @@ def calibrate(
     records, buffers = borrowed(records), borrowed(buffers)
     several = variance.shape[1] > 1
     for k in range(models.size):
-        m, f = records[models[k]], buffers[models[k]]
+        m = opened(records, buffers, models[k])
         for t in range(first_of(starts, k), end_of(starts, k, mean.shape[0])):
             for j in range(mean.shape[1]):
                 i = j if several else 0
-                take(m, f, j, mean[t, j], variance[t, i], noise[t, i], Y[t, j], issued, out[:, t, j])
+                take(m, j, mean[t, j], variance[t, i], noise[t, i], Y[t, j], issued, out[:, t, j])
 
 
 @entry(LAYOUT.type, MATRIX, WHOLE, MATRIX, VECTOR, VECTOR, MATRIX, MATRIX)
@@ -178,18 +178,18 @@ def in_turn(
             then, if errors overlap, what the trackers said. Receives that of the rows that are issued now.
         out: (parts, n) as in ``calibrate``, of these rows.
     """
-    m, f = borrowed(records)[0], borrowed(buffers)[0]
+    m = opened(records, buffers, 0)
     overlap, issue = kept.shape[1] > KEPT, raw.shape[1] > 0
-    trackers, losses, rows = block(f, m.at.trackers, j), block(f, m.at.losses, j), matrix(f, m.at.kind_rows)[j]
-    told = np.empty(4 + matrix(f, m.at.ratios).shape[1] + TAILS)
-    first, counted, known, as_issued = rows[ABSOLUTE], m.counters.rows, f.copy(), losses.copy()
+    trackers, losses, rows = m.trackers[j], m.losses[j], m.kind_rows[j]
+    told = np.empty(4 + m.ratios.shape[1] + TAILS)
+    first, counted, known, as_issued = rows[ABSOLUTE], m.counters.rows, m.buffer.copy(), losses.copy()
     for t in range(y.size):
         # The target is learned twice, once with the trackers as they were, of which only the losses stay.
         for step in range(AS_ISSUED if overlap else LEARNED, TOLD + 1 if issue else TOLD):
             row = kept[t if step < TOLD else kept.shape[0] - raw.shape[1] + t]
             if step == AS_ISSUED:
                 counted = m.counters.rows
-                known[:] = f
+                known[:] = m.buffer
                 for i in range(trackers.size):
                     trackers.flat[i] = row[KEPT + i]
             if step == TOLD:
@@ -198,10 +198,10 @@ def in_turn(
             told[0], told[1] = row[3], row[4]
             # A row from before the outputs were known has no bounds to judge.
             target = y[t] if step < TOLD and row[4] > row[3] else np.nan
-            take(m, f, j, row[0], row[1], row[2], target, step < TOLD, told)
+            take(m, j, row[0], row[1], row[2], target, step < TOLD, told)
             if step == AS_ISSUED:
                 as_issued[:] = losses
-                f[:] = known
+                m.buffer[:] = known
                 m.counters.rows = counted
             elif step == LEARNED and overlap:
                 losses[:] = as_issued
@@ -218,9 +218,9 @@ def in_turn(
 
 
 @compiled
-def take(m: Record, f: Array, j: int, mu: float, v: float, w: float, y: float, issued: bool, out: Array) -> None:
+def take(m: Model, j: int, mu: float, v: float, w: float, y: float, issued: bool, out: Array) -> None:
     """One output of one row: its bounds, variance, noise, quantiles and tails into out; then its error counts."""
-    kind_rows, recent_rows = matrix(f, m.at.kind_rows), vector(f, m.at.recent_rows)
+    kind_rows, recent_rows = m.kind_rows, m.recent_rows
     s = v + w
     usable = np.isfinite(s) and s > 0.0
     log_deviation = 0.5 * np.log(min(s, FAR * FAR)) if usable else 0.0
@@ -230,39 +230,39 @@ def take(m: Record, f: Array, j: int, mu: float, v: float, w: float, y: float, i
         below = above = np.inf
         out[0], out[1] = -np.inf, np.inf
     else:
-        below = distance(m, f, j, 0, usable, log_deviation)
-        above = distance(m, f, j, 1, usable, log_deviation)
+        below = distance(m, j, 0, usable, log_deviation)
+        above = distance(m, j, 1, usable, log_deviation)
         out[0], out[1] = mu - below, mu + above
     # Two halves of Gaussians, each with half of the mass: the mean of their variances.
     z2 = np.exp(2.0 * m.plan.log_z)
     total = 0.5 * (below * below + above * above) / z2
     out[2] = total * (v / s) if usable else total
     out[3] = total * (w / s) if usable else 0.0
-    tell_shape(m, f, j, out[4:])
+    tell_shape(m, j, out[4:])
     if np.isnan(y) or not np.isfinite(mu):
         return
     error, bounded = min(max(y - mu, -FAR), FAR), np.isfinite(below + above)
     if bounded:
-        tally_row(m, f, j, error, below, above, usable, log_deviation)
+        tally_row(m, j, error, below, above, usable, log_deviation)
     elif np.isinf(s):  # the model knew as little: how it errs later, this error does not tell
         return
-    start(m, f, j, error, usable, log_deviation)
+    start(m, j, error, usable, log_deviation)
     if not bounded:
         return
     if kind_rows[j, ABSOLUTE] > 0.0:
-        learn_shape(m, f, j, error / max(below if error < 0.0 else above, TINY))
-        learn(m, f, j, 0, -error, below, usable, log_deviation)
-        learn(m, f, j, 1, error, above, usable, log_deviation)
+        learn_shape(m, j, error / max(below if error < 0.0 else above, TINY))
+        learn(m, j, 0, -error, below, usable, log_deviation)
+        learn(m, j, 1, error, above, usable, log_deviation)
     recent_rows[j] = m.plan.discount * recent_rows[j] + 1.0
 
 
 @compiled
-def distance(m: Record, f: Array, j: int, side: int, usable: bool, log_deviation: float) -> float:
+def distance(m: Model, j: int, side: int, usable: bool, log_deviation: float) -> float:
     """How far the bound lies from the mean: the trackers' weighted geometric mean, corrected."""
-    trackers, losses = block(f, m.at.trackers, j)[side], block(f, m.at.losses, j)[side]
-    log_unit, corrected = vector(f, m.at.log_unit)[j], matrix(f, m.at.corrected)[j, side]
+    trackers, losses = m.trackers[j][side], m.losses[j][side]
+    log_unit, corrected = m.log_unit[j], m.corrected[j, side]
     relative = (trackers.size + 1) // 2  # the raw one and those over the deviation come first
-    absolute = matrix(f, m.at.kind_rows)[j, ABSOLUTE] > 0.0
+    absolute = m.kind_rows[j, ABSOLUTE] > 0.0
     least = np.inf
     for k in range(trackers.size):
         if (usable if k < relative else absolute) and losses[k] < least:
@@ -278,34 +278,32 @@ def distance(m: Record, f: Array, j: int, side: int, usable: bool, log_deviation
 
 
 @compiled
-def tally_row(
-    m: Record, f: Array, j: int, error: float, below: float, above: float, usable: bool, log_deviation: float
-) -> None:
+def tally_row(m: Model, j: int, error: float, below: float, above: float, usable: bool, log_deviation: float) -> None:
     """Add a row to the counts and sums that users read."""
-    recent_inside, recent_width = vector(f, m.at.recent_inside), vector(f, m.at.recent_width)
+    recent_inside, recent_width = m.recent_inside, m.recent_width
     inside = 1.0 if -below <= error <= above else 0.0
     m.counters.rows += 1
-    vector(f, m.at.inside)[j] += inside
-    vector(f, m.at.width)[j] += below + above
+    m.inside[j] += inside
+    m.width[j] += below + above
     recent_inside[j] = m.plan.discount * recent_inside[j] + inside
     recent_width[j] = m.plan.discount * recent_width[j] + below + above
     if usable:
         half = np.exp(m.plan.log_z + log_deviation)
-        vector(f, m.at.raw_rows)[j] += 1.0
-        vector(f, m.at.raw_inside)[j] += 1.0 if -half <= error <= half else 0.0
-        vector(f, m.at.raw_width)[j] += 2.0 * half
+        m.raw_rows[j] += 1.0
+        m.raw_inside[j] += 1.0 if -half <= error <= half else 0.0
+        m.raw_width[j] += 2.0 * half
 
 
 @compiled
-def start(m: Record, f: Array, j: int, error: float, usable: bool, log_deviation: float) -> None:
+def start(m: Model, j: int, error: float, usable: bool, log_deviation: float) -> None:
     """While there are few rows, place the trackers by the errors' sizes."""
     if error == 0.0:
         return
-    trackers, count = block(f, m.at.trackers, j), vector(f, m.at.rates).size
+    trackers, count = m.trackers[j], m.rates.size
     log_unit, root_size, kind_rows = (
-        vector(f, m.at.log_unit),
-        matrix(f, m.at.root_size)[j],
-        matrix(f, m.at.kind_rows)[j],
+        m.log_unit,
+        m.root_size[j],
+        m.kind_rows[j],
     )
     size = np.log(abs(error))
     if kind_rows[ABSOLUTE] == 0.0:
@@ -326,17 +324,17 @@ def start(m: Record, f: Array, j: int, error: float, usable: bool, log_deviation
 
 
 @compiled
-def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bool, log_deviation: float) -> None:
+def learn(m: Model, j: int, side: int, x: float, h: float, usable: bool, log_deviation: float) -> None:
     """Learn from the error x on one side of the mean, at which the bound lay h away."""
-    trackers, losses = block(f, m.at.trackers, j)[side], block(f, m.at.losses, j)[side]
-    corrected, own_loss = matrix(f, m.at.corrected)[j], matrix(f, m.at.loss)[j]
-    kind_rows, log_unit = matrix(f, m.at.kind_rows)[j], vector(f, m.at.log_unit)[j]
-    rates, a, discount = vector(f, m.at.rates), m.plan.tail, m.plan.discount
+    trackers, losses = m.trackers[j][side], m.losses[j][side]
+    corrected, own_loss = m.corrected[j], m.loss[j]
+    kind_rows, log_unit = m.kind_rows[j], m.log_unit[j]
+    rates, a, discount = m.rates, m.plan.tail, m.plan.discount
     aim = a * kind_rows[ABSOLUTE] / (kind_rows[ABSOLUTE] + CAUTION)
     # The loss of a quantile, in the form in which both ends add up to the interval score [Gneiting and Raftery 2007].
     mine = h + max(x - h, 0.0) / a
-    average = own_loss[side] / vector(f, m.at.recent_rows)[j] if own_loss[side] > 0.0 else mine
-    streaks, nearest = block(f, m.at.streaks, j)[side], block(f, m.at.nearest, j)[side]
+    average = own_loss[side] / m.recent_rows[j] if own_loss[side] > 0.0 else mine
+    streaks, nearest = m.streaks[j][side], m.nearest[j][side]
     fastest, least, settled = np.argmax(rates), np.inf, kind_rows[ABSOLUTE] > SETTLED
     for k in range(trackers.size):
         kind = RELATIVE if k <= rates.size else ABSOLUTE
@@ -364,14 +362,14 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
     own_loss[side] = discount * own_loss[side] + min(mine, WORST * average)
     change = leap(m, streaks, nearest, ISSUED, x, h, settled)
     if change != 0.0:  # what was lost among errors of another size says nothing of these
-        own_loss[side] = vector(f, m.at.recent_rows)[j] * h * np.exp(change)
+        own_loss[side] = m.recent_rows[j] * h * np.exp(change)
         for k in range(losses.size):
             behind = change > 0.0 and (k == 0 or (k - 1) % rates.size != fastest)  # it did not follow
             losses[k] = WORST if behind else 0.0
 
 
 @compiled
-def leap(m: Record, streaks: Array, nearest: Array, which: int, x: float, bound: float, settled: bool) -> float:
+def leap(m: Model, streaks: Array, nearest: Array, which: int, x: float, bound: float, settled: bool) -> float:
     """By how much the log of a bound is to change at once, because errors are of another size; mostly 0.
 
     Far beyond it only errors on its side can lie; that errors are small, those on both sides show.
@@ -405,10 +403,10 @@ def leap(m: Record, streaks: Array, nearest: Array, which: int, x: float, bound:
 
 
 @compiled
-def tell_shape(m: Record, f: Array, j: int, out: Array) -> None:
+def tell_shape(m: Model, j: int, out: Array) -> None:
     """The quantiles, in units of the bounds, and the tails beyond them; how wide these are, too."""
-    ratios = matrix(f, m.at.ratios)[j]
-    mean, mean2 = matrix(f, m.at.excess)[j], matrix(f, m.at.excess2)[j]
+    ratios = m.ratios[j]
+    mean, mean2 = m.excess[j], m.excess2[j]
     for k in range(ratios.size):
         out[k] = ratios[k]
     for side in range(2):
@@ -421,10 +419,10 @@ def tell_shape(m: Record, f: Array, j: int, out: Array) -> None:
 
 
 @compiled
-def learn_shape(m: Record, f: Array, j: int, r: float) -> None:
+def learn_shape(m: Model, j: int, r: float) -> None:
     """Learn from an error in units of the bound on its side."""
-    ratios, rows = matrix(f, m.at.ratios)[j], vector(f, m.at.ratio_rows)
-    levels, gains, a = vector(f, m.at.levels), vector(f, m.at.gains), m.plan.tail
+    ratios, rows = m.ratios[j], m.ratio_rows
+    levels, gains, a = m.levels, m.gains, m.plan.tail
     rows[j] += 1.0
     inner = 1.0 / min(rows[j] + FIRST_ROWS, m.plan.memory)
     outer = 1.0 / min(rows[j] + CAUTION, TAIL_MEMORY * m.plan.memory)
@@ -446,8 +444,8 @@ def learn_shape(m: Record, f: Array, j: int, r: float) -> None:
         ratios[opposite] = min(ratios[opposite], ratios[opposite + 1])
     if abs(r) > 1.0:
         side = 1 if r > 0.0 else 0
-        mean, mean2 = matrix(f, m.at.excess)[j], matrix(f, m.at.excess2)[j]
-        seen = matrix(f, m.at.excess_rows)[j]
+        mean, mean2 = m.excess[j], m.excess2[j]
+        seen = m.excess_rows[j]
         seen[side] += 1.0
         excess = min(abs(r) - 1.0, TAIL_WORST * mean[side])
         weight = 1.0 / min(seen[side] + TAIL_START, max(2.0 * TAIL_START, a * TAIL_MEMORY * m.plan.memory))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, block, integers, matrix, vector
+from streamgp.arrays import Model
 from streamgp.compiled import compiled, inlined
 from streamgp.kernels import program
 from streamgp.linalg import triangular
@@ -28,10 +28,10 @@ Array = NDArray
 
 
 @inlined
-def prepare(m: Record, f: Array, n: int) -> None:
+def prepare(m: Model, n: int) -> None:
     """The derivatives of K on the frozen basis, lower triangles, and of the logarithm of its mean diagonal."""
-    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-    basis, scratch, growth = matrix(f, m.at.basis), vector(f, m.at.kernel_scratch), vector(f, m.at.growth)
+    operations, theta = m.operations, m.parameters
+    basis, scratch, growth = m.basis, m.kernel_scratch, m.growth
     value, gradient, total = np.empty(n), np.empty((theta.size, n)), 0.0
     for h in range(theta.size):
         growth[h] = 0.0
@@ -41,21 +41,21 @@ def prepare(m: Record, f: Array, n: int) -> None:
         for h in range(theta.size):
             growth[h] += gradient[h, i]
             gradient[h, i] *= 1.0 + m.plan.jitter
-            copy(gradient[h], i + 1, block(f, m.at.derivatives, h)[i])
+            copy(gradient[h], i + 1, m.derivatives[h][i])
     for h in range(theta.size):
         growth[h] /= total
-    vector(f, m.at.prepared)[0] = 1.0
+    m.prepared[0] = 1.0
 
 
 @compiled
-def residual_noise(m: Record, f: Array, j: int) -> Any:
+def residual_noise(m: Model, j: int) -> Any:
     """g: what the residuals of the learned rows add to their noise, on (harmonic) average."""
-    sums = matrix(f, m.at.residual)
-    return max(sums[1, j] / sums[0, j] - vector(f, m.at.noise)[j], 0.0) if sums[1, j] > 0.0 else 0.0
+    sums = m.residual
+    return max(sums[1, j] / sums[0, j] - m.noise[j], 0.0) if sums[1, j] > 0.0 else 0.0
 
 
 @inlined
-def chosen(m: Record, order: Array) -> Any:
+def chosen(m: Model, order: Array) -> Any:
     """Which derivatives this row computes: the first few of a random order; returns how many."""
     theta, count = m.plan.theta, m.plan.per_row
     for h in range(theta):
@@ -73,19 +73,19 @@ def chosen(m: Record, order: Array) -> Any:
 
 
 @compiled
-def gather(m: Record, f: Array) -> None:
+def gather(m: Model) -> None:
     """Add the gradient of the log density of the row that was just predicted, and its Fisher information."""
     p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta
     fourier = m.plan.features == features.FOURIER
     n, t = m.plan.weights if fourier else m.counters.points, m.plan.temporal
-    if not fourier and vector(f, m.at.prepared)[0] == 0.0:
-        prepare(m, f, n)
-    parameters, y, seen = vector(f, m.at.parameters), vector(f, m.at.y), vector(f, m.at.seen)
+    if not fourier and m.prepared[0] == 0.0:
+        prepare(m, n)
+    parameters, y, seen = m.parameters, m.y, m.seen
     count, slopes = parameters.size, np.zeros((2 * p, theta))
     d_k, d_kappa, value, one = np.empty((count, n)), np.empty((count, 1)), np.empty(n), np.empty(1)
     if not fourier:
-        operations, scratch = integers(f, m.at.operations), vector(f, m.at.kernel_scratch)
-        program.cross_gradient(operations, parameters, matrix(f, m.at.basis), n, seen, value, d_k, scratch)
+        operations, scratch = m.operations, m.kernel_scratch
+        program.cross_gradient(operations, parameters, m.basis, n, seen, value, d_k, scratch)
         program.cross_gradient(
             operations, parameters, seen.reshape(1, seen.size), one.size, seen, one, d_kappa, scratch
         )
@@ -97,8 +97,8 @@ def gather(m: Record, f: Array) -> None:
         first, last = (j, j + 1) if q > 1 else (0, p)
         if np.isnan(y[first]):
             continue
-        weights(m, f, j, n, mu, alpha, h, g)
-        phi, noise, rest = vector(f, m.at.phi), vector(f, m.at.noise)[j], residual_noise(m, f, j)
+        weights(m, j, n, mu, alpha, h, g)
+        phi, noise, rest = m.phi, m.noise[j], residual_noise(m, j)
         for o in range(used):
             i = order[o]
             for c in range(first, last):
@@ -114,26 +114,26 @@ def gather(m: Record, f: Array) -> None:
                     for k in range(t, t + n):
                         by_mean[c] += h[k] * mu[k, c]
             else:
-                multiply(block(f, m.at.derivatives, i), g, n, u)
+                multiply(m.derivatives[i], g, n, u)
                 by_variance = (1.0 + m.plan.jitter) * d_kappa[i, 0] + 2.0 * dot(d_k[i], g, n) + dot(g, u, n)
                 for c in range(first, last):
                     for k in range(n):
                         by_mean[c] += (d_k[i, k] + u[k]) * alpha[k, c]
-                by_ratio = rest / (noise + rest) * vector(f, m.at.growth)[i]
+                by_ratio = rest / (noise + rest) * m.growth[i]
             if by_ratio != 0.0:
                 for k in range(t + n):
                     by_variance -= by_ratio * h[k] * (h[k] - phi[k])
                     for c in range(first, last):
                         by_mean[c] -= by_ratio * h[k] * mu[k, c]
-            s = vector(f, m.at.variance_now)[j] + noise
+            s = m.variance_now[j] + noise
             for c in range(first, last):
                 slopes[c, i] = by_mean[c] / np.sqrt(s)
                 slopes[p + c, i] = np.sqrt(0.5) * (by_variance + by_noise) / s
-    add_row(m, f, slopes, order, used)
+    add_row(m, slopes, order, used)
 
 
 @inlined
-def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None:
+def add_row(m: Model, slopes: Array, order: Array, used: int) -> None:
     """Add a row's gradient and information, each divided by the probability that its entries were computed.
 
     With z = e / sqrt(s) the gradient is the slopes of mean / sqrt(s) times z and those of log s / sqrt(2) times
@@ -141,8 +141,8 @@ def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None
     Fisher information is the slopes' own product. [soh2014] Eq. (50) takes the square of the gradient instead, which is
     as wrong as the model is: errors ten times too large make the steps of the noise a hundred times too small.
     """
-    p, theta, y, mean = m.plan.outputs, m.plan.theta, vector(f, m.at.y), vector(f, m.at.mean_now)
-    gradient, fisher, variance = vector(f, m.at.gradient), matrix(f, m.at.fisher), vector(f, m.at.variance_now)
+    p, theta, y, mean = m.plan.outputs, m.plan.theta, m.y, m.mean_now
+    gradient, fisher, variance = m.gradient, m.fisher, m.variance_now
     alone = used / theta
     together = alone * (used - 1) / (theta - 1) if used < theta else 1.0
     e = 1.0 / m.plan.interval
@@ -153,7 +153,7 @@ def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None
         if np.isnan(y[o]):
             continue
         j = o if m.plan.covariances > 1 else 0
-        z = (y[o] - mean[o]) / np.sqrt(variance[j] + vector(f, m.at.noise)[j])
+        z = (y[o] - mean[o]) / np.sqrt(variance[j] + m.noise[j])
         by_mean, by_variance = slopes[o], slopes[p + o]
         for a in range(used):
             i = order[a]
@@ -167,23 +167,23 @@ def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None
 
 
 @inlined
-def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Array, g: Array) -> None:
+def weights(m: Model, j: int, n: int, mu: Array, alpha: Array, h: Array, g: Array) -> None:
     """mu and h = S phi of covariance j; on basis points alpha = R^-1 mu and g = R^-1 (h - phi), else g = h - phi.
 
     alpha and g are of the n weights, whose prior moves; in mu and h the coordinates of a kernel over time come first.
     """
     t = m.plan.temporal
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-    phi, state, one = vector(f, m.at.phi), matrix(f, m.at.mu), vector(f, m.at.score)
+    phi, state, one = m.phi, m.mu, m.score
     basis = m.plan.features != features.FOURIER
     if m.plan.factored:  # mu = R^-1 z and S = noise (R'R)^-1
-        R, noise = block(f, m.at.covariance, j), vector(f, m.at.noise)[j]
+        R, noise = m.covariance[j], m.noise[j]
         triangular.solve_transposed(R, phi, n, h)
         triangular.solve(R, h, n, h)
         for i in range(n):
             h[i] *= noise
     else:
-        copy(matrix(f, m.at.h)[j], t + n, h)
+        copy(m.h[j], t + n, h)
     for o in range(first, last):
         for i in range(n):
             one[i] = state[t + i, o]
@@ -194,10 +194,10 @@ def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Arr
         for i in range(n):
             mu[t + i, o] = one[i]
         if basis:
-            triangular.solve(matrix(f, m.at.factor), one, n, one)
+            triangular.solve(m.factor, one, n, one)
             for i in range(n):
                 alpha[i, o] = one[i]
     for i in range(n):
         g[i] = h[t + i] - phi[t + i]
     if basis:
-        triangular.solve(matrix(f, m.at.factor), g, n, g)
+        triangular.solve(m.factor, g, n, g)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, block, integers, matrix, vector
+from streamgp.arrays import Model
 from streamgp.compiled import compiled, inlined
 from streamgp.kernels import program
 from streamgp.linalg import symmetric, triangular
@@ -39,9 +39,9 @@ MOST_LOST = 0.01
 
 
 @inlined
-def move_to(m: Record, f: Array, unit: Array, here: Array, step: Array) -> bool:
+def move_to(m: Model, unit: Array, here: Array, step: Array) -> bool:
     """Take the posterior from here to here + step, logarithms where they have no unit; False where it fails."""
-    count, q = m.at.parameters.columns, m.plan.covariances
+    count, q = m.parameters.size, m.plan.covariances
     parameters, noise = np.empty(count), np.empty(q)
     for h in range(count):
         there = here[h] + step[h]
@@ -49,74 +49,74 @@ def move_to(m: Record, f: Array, unit: Array, here: Array, step: Array) -> bool:
     for j in range(q):
         noise[j] = np.exp(here[count + j] + step[count + j])
     if m.plan.features == features.FOURIER:
-        moved = rescale(m, f, parameters[0], noise)
+        moved = rescale(m, parameters[0], noise)
     else:
-        moved = move_basis(m, f, parameters, noise)
+        moved = move_basis(m, parameters, noise)
     if moved:
-        copy(parameters, count, vector(f, m.at.parameters))
-        copy(noise, q, vector(f, m.at.noise))
+        copy(parameters, count, m.parameters)
+        copy(noise, q, m.noise)
     return moved
 
 
 @inlined
-def rescale(m: Record, f: Array, variance: float, noise: Array) -> bool:
+def rescale(m: Model, variance: float, noise: Array) -> bool:
     """Fourier features under another variance and noise."""
     if m.plan.factored:
-        return scale_information(m, f, variance, noise)
-    n, scale = m.plan.temporal + m.plan.weights, np.sqrt(vector(f, m.at.parameters)[0] / variance)
+        return scale_information(m, variance, noise)
+    n, scale = m.plan.temporal + m.plan.weights, np.sqrt(m.parameters[0] / variance)
     P = np.zeros((n, n))
     for i in range(n):
         P[i, i] = 1.0 if i < m.plan.temporal else scale
-    return rebase(m, f, n, P, 1.0, noise)
+    return rebase(m, n, P, 1.0, noise)
 
 
 @compiled
-def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
+def move_basis(m: Model, parameters: Array, noise: Array) -> bool:
     """Basis points under another kernel and noise."""
-    K = prior(m, f, parameters)
+    K = prior(m, parameters)
     n = K.shape[0]
     R, Q = np.zeros((n, n)), np.empty(n)
     if m.plan.features == features.DICTIONARY:
         growing.raise_to(noise, np.trace(K) / (LARGEST_RATIO * max(n, 1)))
         full, left, leaving = K.copy(), np.arange(n), np.empty(n, np.int64)
         n = keep_distinct(K, R, Q, np.min(noise), growing.stays(m), left, leaving)
-        if lost_density(m, f, full, R, n, left, noise) > MOST_LOST:
+        if lost_density(m, full, R, n, left, noise) > MOST_LOST:
             return False
         for i in range(full.shape[0] - n):
-            growing.evict(m, f, leaving[i])
+            growing.evict(m, leaving[i])
             m.counters.indistinct_points += 1
     elif not triangular.factorize(K, n, R):
         return False
     before = after = 0.0
     for i in range(n):
-        before += vector(f, m.at.prior)[i]
+        before += m.prior[i]
         after += K[i, i]
     if m.plan.rebuild:
-        rebuild(m, f, n, R, noise)
+        rebuild(m, n, R, noise)
     else:
-        q, old = m.plan.temporal, matrix(f, m.at.factor)
+        q, old = m.plan.temporal, m.factor
         P = np.eye(q + n)  # the prior over time stays
         for i in range(n):  # row i of P solves P R' = R
             row = P[q + i, q:]
             for c in range(i, n):
                 row[c] = old[i, c]
             triangular.solve_transposed_from(R, i, n, row)
-        if not rebase(m, f, q + n, P, after / before, noise):
+        if not rebase(m, q + n, P, after / before, noise):
             return False
     for i in range(n):
-        vector(f, m.at.prior)[i] = K[i, i]
-        copy(R[i], n, matrix(f, m.at.factor)[i])
+        m.prior[i] = K[i, i]
+        copy(R[i], n, m.factor[i])
     if m.plan.features == features.DICTIONARY:
-        copy(Q, n, vector(f, m.at.inverse_diagonal))
-        score(m, f, n)
+        copy(Q, n, m.inverse_diagonal)
+        score(m, n)
     return True
 
 
 @inlined
-def prior(m: Record, f: Array, parameters: Array) -> Array:
+def prior(m: Model, parameters: Array) -> Array:
     """K under other hyperparameters, full."""
-    n, basis = m.counters.points, matrix(f, m.at.basis)
-    operations, scratch, K = integers(f, m.at.operations), vector(f, m.at.kernel_scratch), np.empty((n, n))
+    n, basis = m.counters.points, m.basis
+    operations, scratch, K = m.operations, m.kernel_scratch, np.empty((n, n))
     for i in range(n):
         program.cross(operations, parameters, basis, i + 1, basis[i], K[i], scratch)
         K[i, i] *= 1.0 + m.plan.jitter
@@ -156,7 +156,7 @@ def keep_distinct(K: Array, R: Array, Q: Array, noise: float, stays: bool, left:
 
 
 @inlined
-def lost_density(m: Record, f: Array, K: Array, R: Array, n: int, left: Array, noise: Array) -> Any:
+def lost_density(m: Model, K: Array, R: Array, n: int, left: Array, noise: Array) -> Any:
     """Log density a row that is lost where points leave: their means against those of the new kernel on the others.
 
     K is the new prior of all points, R the factor of those left, and each point stands for as many rows.
@@ -170,14 +170,14 @@ def lost_density(m: Record, f: Array, K: Array, R: Array, n: int, left: Array, n
     for o in range(m.plan.outputs):
         j = o if m.plan.covariances > 1 else 0
         for i in range(n):
-            means[i] = growing.mean_at(m, f, left[i], o)
+            means[i] = growing.mean_at(m, left[i], o)
         triangular.solve_transposed(R, means, n, means)
         for r in range(points):
             if leaves[r]:
                 for i in range(n):
                     phi[i] = K[r, left[i]]
                 gamma2 = features.whiten(R, phi, n, K[r, r], phi)
-                e = growing.mean_at(m, f, r, o) - dot(phi, means, n)
+                e = growing.mean_at(m, r, o) - dot(phi, means, n)
                 lost += 0.5 * e * e / (noise[j] + max(gamma2, 0.0)) / points
     return lost
 
@@ -192,23 +192,23 @@ def diagonal_of_inverse(R: Array, n: int, Q: Array) -> None:
 
 
 @compiled
-def rebase(m: Record, f: Array, n: int, P: Array, growth: float, noise: Array) -> bool:
+def rebase(m: Model, n: int, P: Array, growth: float, noise: Array) -> bool:
     """Exchange the prior under all outputs; False, and nothing changed, where one of them cannot be solved."""
-    q, mu = m.plan.covariances, matrix(f, m.at.mu)
+    q, mu = m.plan.covariances, m.mu
     moved, means = np.empty((q, n, n)), np.empty((n, m.plan.outputs))
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
-        g, present = residual_noise(m, f, j), vector(f, m.at.noise)[j]
+        g, present = residual_noise(m, j), m.noise[j]
         # The residuals of absorbed rows grow with the prior, not with the noise.
         ratio = (noise[j] + growth * g) / (present + g)
-        if not exchange_prior(block(f, m.at.covariance, j), mu, first, last, P, ratio, n, moved[j], means):
+        if not exchange_prior(m.covariance[j], mu, first, last, P, ratio, n, moved[j], means):
             return False
-    sums = matrix(f, m.at.residual)
+    sums = m.residual
     for j in range(q):
         if sums[1, j] > 0.0:
-            sums[0, j] = sums[1, j] / (noise[j] + growth * residual_noise(m, f, j))
+            sums[0, j] = sums[1, j] / (noise[j] + growth * residual_noise(m, j))
         for i in range(n):
-            copy(moved[j, i], i + 1, block(f, m.at.covariance, j)[i])
+            copy(moved[j, i], i + 1, m.covariance[j][i])
     for i in range(n):
         copy(means[i], m.plan.outputs, mu[i])
     return True
@@ -249,15 +249,15 @@ def exchange_prior(
 
 
 @inlined
-def rebuild(m: Record, f: Array, n: int, R: Array, noise: Array) -> None:
+def rebuild(m: Model, n: int, R: Array, noise: Array) -> None:
     """The paper's way: forget all, and learn the basis points' own targets under the new prior."""
-    mu, targets, phi, h = matrix(f, m.at.mu), matrix(f, m.at.targets), np.empty(n), np.empty(n)
+    mu, targets, phi, h = m.mu, m.targets, np.empty(n), np.empty(n)
     mean = np.empty(m.plan.outputs)
     for i in range(n):
         for o in range(m.plan.outputs):
             mu[i, o] = 0.0
     for j in range(m.plan.covariances):
-        S, first, last = block(f, m.at.covariance, j), j, j + 1
+        S, first, last = m.covariance[j], j, j + 1
         if m.plan.covariances == 1:
             first, last = 0, m.plan.outputs
         for i in range(n):
@@ -274,19 +274,19 @@ def rebuild(m: Record, f: Array, n: int, R: Array, noise: Array) -> None:
             for o in range(first, last):
                 posterior.learn_mean(mu, o, 1.0, h, (targets[i, o] - mean[o]) / s, n)
             posterior.learn_covariance(S, 1.0, 0.0, h, 1.0 / s, n)
-        matrix(f, m.at.residual)[0, j] = matrix(f, m.at.residual)[1, j] / noise[j]  # no residual any more
+        m.residual[0, j] = m.residual[1, j] / noise[j]  # no residual any more
 
 
 @inlined
-def score(m: Record, f: Array, n: int) -> None:
+def score(m: Model, n: int) -> None:
     """The diagonal of R^-1 S R^-T on the new basis."""
-    R, variances = matrix(f, m.at.factor), matrix(f, m.at.weight_variance)
+    R, variances = m.factor, m.weight_variance
     if variances.shape[0] == 0:
         return
     q = m.plan.temporal
     root, upper, z = np.zeros((q + n, n)), np.zeros((q + n, q + n)), np.empty(n)
     for j in range(m.plan.covariances):
-        if not triangular.factorize(block(f, m.at.covariance, j), q + n, upper):
+        if not triangular.factorize(m.covariance[j], q + n, upper):
             continue  # refreshed point by point
         for i in range(q + n):
             copy(upper[i, q:], n, z)
@@ -296,14 +296,14 @@ def score(m: Record, f: Array, n: int) -> None:
 
 
 @inlined
-def scale_information(m: Record, f: Array, variance: float, noise: Array) -> bool:
+def scale_information(m: Model, variance: float, noise: Array) -> bool:
     """Fourier features in the information form: noise I + sum phi phi', whose sums scale with c^2 and c."""
-    n, q, z = m.plan.weights, m.plan.covariances, matrix(f, m.at.mu)
-    present, c2 = vector(f, m.at.noise), variance / vector(f, m.at.parameters)[0]
+    n, q, z = m.plan.weights, m.plan.covariances, m.mu
+    present, c2 = m.noise, variance / m.parameters[0]
     moved, means, A, b = np.zeros((q, n, n)), np.empty(z.shape), np.empty((n, n)), np.empty(n)
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
-        R = block(f, m.at.covariance, j)
+        R = m.covariance[j]
         posterior.information(R, n, A)
         for i in range(n):
             A[i, i] -= present[j]
@@ -322,6 +322,6 @@ def scale_information(m: Record, f: Array, variance: float, noise: Array) -> boo
             for i in range(n):
                 means[i, o] = b[i]
     for j in range(q):
-        block(f, m.at.covariance, j)[:] = moved[j]
+        m.covariance[j][:] = moved[j]
     z[:] = means
     return True

@@ -13,8 +13,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, integers, matrix, vector
-from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, VECTOR, WHOLE, apart, borrowed, compiled, entry, inlined
+from streamgp.arrays import Model, opened
+from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, WHOLE, apart, compiled, entry, inlined
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg import vector as vectors
@@ -122,16 +122,16 @@ class SNGD(Part):
         }
 
 
-@apart(NOTHING, LAYOUT.one, VECTOR)
-def before_learning(m: Record, f: Array) -> None:
+@apart(NOTHING, LAYOUT.model)
+def before_learning(m: Model) -> None:
     """Before a row is learned: gather its gradient, if it is time to, and weigh its log density."""
     if m.counters.phase == GATHERING:
-        gather(m, f)
+        gather(m)
     y, mean, variance, noise = (
-        vector(f, m.at.y),
-        vector(f, m.at.mean_now),
-        vector(f, m.at.variance_now),
-        vector(f, m.at.noise),
+        m.y,
+        m.mean_now,
+        m.variance_now,
+        m.noise,
     )
     total, outputs = 0.0, 0
     for o in range(m.plan.outputs):
@@ -142,12 +142,12 @@ def before_learning(m: Record, f: Array) -> None:
             outputs += 1
     m.counters.rows_adapted += 1
     keep = min(1.0 - 1.0 / m.counters.rows_adapted, 0.99)  # a running mean over about a hundred rows
-    density = vector(f, m.at.density)
+    density = m.density
     density[0] = keep * density[0] + (1.0 - keep) * total / outputs
 
 
-@apart(BOOLEAN, LAYOUT.one, VECTOR)
-def after_learning(m: Record, f: Array) -> bool:
+@apart(BOOLEAN, LAYOUT.model)
+def after_learning(m: Model) -> bool:
     """After a row was learned: count it; whether an interval ends, so that finish_interval() is due."""
     phase = m.counters.phase
     m.counters.phase_rows += 1
@@ -157,46 +157,46 @@ def after_learning(m: Record, f: Array) -> bool:
             m.counters.phase_rows = 0
         full = growing and m.counters.points >= m.plan.capacity
         if full or m.counters.phase_rows >= m.plan.interval:
-            begin_interval(m, f)
+            begin_interval(m)
     elif phase == GATHERING and m.counters.phase_rows >= m.plan.interval:
         return True
     elif phase == RESTING and m.counters.phase_rows >= m.plan.rest:
-        begin_interval(m, f)
-    record(m, f)
+        begin_interval(m)
+    record(m)
     return False
 
 
 @entry(LAYOUT.type, MATRIX, WHOLE)
 def finish_interval(records: Array, buffers: Array, model: int) -> None:
     """Move; then rest, unless adaptation has ended. Called by Python, so that the loops are quick to compile."""
-    m, f = borrowed(records)[model], borrowed(buffers)[model]
-    move(m, f)
+    m = opened(records, buffers, model)
+    move(m)
     m.counters.phase_rows = 0
     if m.counters.phase == GATHERING:
         m.counters.phase = RESTING
         if m.plan.features != features.DICTIONARY:  # nothing can change in between
-            begin_interval(m, f)
-    record(m, f)
+            begin_interval(m)
+    record(m)
 
 
 @compiled
-def begin_interval(m: Record, f: Array) -> None:
+def begin_interval(m: Model) -> None:
     m.counters.phase = GATHERING
     m.counters.phase_rows = 0
-    vector(f, m.at.prepared)[0] = 0.0
-    vectors.fill(vector(f, m.at.gradient), m.plan.theta, 0.0)
-    fisher, unit = matrix(f, m.at.fisher), units(m, f)
+    m.prepared[0] = 0.0
+    vectors.fill(m.gradient, m.plan.theta, 0.0)
+    fisher, unit = m.fisher, units(m)
     for i in range(m.plan.theta):
         vectors.fill(fisher[i], m.plan.theta, 0.0)
         fisher[i, i] = m.plan.damping / unit[i] ** 2 if unit[i] > 0.0 else m.plan.damping
 
 
 @compiled
-def record(m: Record, f: Array) -> None:
+def record(m: Model) -> None:
     """One more point of the path, at every stride; a full one is thinned to every other point, the stride doubles."""
     if m.counters.rows_seen % m.counters.path_stride != 0:
         return
-    trace, points = matrix(f, m.at.path), m.counters.path_points
+    trace, points = m.path, m.counters.path_points
     if points == trace.shape[0]:
         for i in range(points // 2):
             vectors.copy(trace[2 * i + 1], trace.shape[1], trace[i])
@@ -207,9 +207,9 @@ def record(m: Record, f: Array) -> None:
         if m.counters.rows_seen % m.counters.path_stride != 0:
             m.counters.path_points = points
             return
-    parameters, noise = vector(f, m.at.parameters), vector(f, m.at.noise)
+    parameters, noise = m.parameters, m.noise
     trace[points, 0] = m.counters.rows_seen
-    trace[points, 1] = vector(f, m.at.density)[0]
+    trace[points, 1] = m.density[0]
     for h in range(parameters.size):
         trace[points, 2 + h] = parameters[h]
     for j in range(noise.size):
@@ -218,24 +218,24 @@ def record(m: Record, f: Array) -> None:
 
 
 @compiled
-def units(m: Record, f: Array) -> Array:
+def units(m: Model) -> Array:
     """The unit of each coordinate of theta that is a loading; 0 where it is a logarithm."""
     unit = np.zeros(m.plan.theta)
-    program.loading_units(integers(f, m.at.operations), vector(f, m.at.parameters), m.at.seen.columns, unit)
+    program.loading_units(m.operations, m.parameters, m.seen.size, unit)
     return unit
 
 
 @compiled
-def coordinates(m: Record, f: Array, unit: Array, out: Array) -> None:
+def coordinates(m: Model, unit: Array, out: Array) -> None:
     """The present theta: log hyperparameters of the kernel, or loadings as they are, then log noise."""
-    parameters, noise = vector(f, m.at.parameters), vector(f, m.at.noise)
+    parameters, noise = m.parameters, m.noise
     for h in range(out.size):
         value = parameters[h] if h < parameters.size else noise[h - parameters.size]
         out[h] = value if unit[h] > 0.0 else np.log(value)
 
 
 @inlined
-def hold_ratio(m: Record, f: Array, factor: Array, step: Array) -> None:
+def hold_ratio(m: Model, factor: Array, step: Array) -> None:
     """Where a step would take the prior variance too far above a noise, take the best one that does not.
 
     Along it, by the Fisher matrix F = factor'factor, is step - F^-1 n (n'step - room) / n'F^-1 n, where n'step is what
@@ -243,16 +243,16 @@ def hold_ratio(m: Record, f: Array, factor: Array, step: Array) -> None:
     """
     points, count, prior, noise = (
         m.counters.points,
-        m.at.parameters.columns,
-        vector(f, m.at.prior),
-        vector(f, m.at.noise),
+        m.parameters.size,
+        m.prior,
+        m.noise,
     )
     kappa, growth, theta = 0.0, np.zeros(step.size), step.size
     for i in range(points):
         kappa += prior[i] / points
     for j in range(noise.size if kappa > 0.0 else 0):
         vectors.fill(growth, theta, 0.0)
-        vectors.copy(vector(f, m.at.growth), count, growth)
+        vectors.copy(m.growth, count, growth)
         growth[count + j] = -1.0
         excess = vectors.dot(growth, step, theta) - max(np.log(LARGEST_RATIO * noise[j] / kappa), 0.0)
         if excess > 0.0:
@@ -264,15 +264,15 @@ def hold_ratio(m: Record, f: Array, factor: Array, step: Array) -> None:
 
 
 @inlined
-def move(m: Record, f: Array) -> None:
+def move(m: Model) -> None:
     """One natural step of theta and the posterior with it; halved where it cannot be solved well or loses too much."""
     theta = m.plan.theta
     m.counters.moves += 1
     rate = m.plan.rate / m.counters.moves**m.plan.decay
     step, factor, here = np.empty(theta), np.zeros((theta, theta)), np.empty(theta)
-    vectors.copy(vector(f, m.at.gradient), theta, step)
+    vectors.copy(m.gradient, theta, step)
     # [soh2014] Eq. (52): the gradient by the inverse of the Fisher matrix
-    fisher = matrix(f, m.at.fisher)
+    fisher = m.fisher
     if not triangular.factorize(fisher, theta, factor):  # possible where rows computed a part of it only: its diagonal
         for i in range(theta):
             for k in range(theta):
@@ -282,27 +282,27 @@ def move(m: Record, f: Array) -> None:
     for i in range(theta):
         step[i] *= rate / m.plan.interval
     if m.plan.features == features.DICTIONARY:
-        hold_ratio(m, f, factor, step)
-    unit, length2 = units(m, f), 0.0
+        hold_ratio(m, factor, step)
+    unit, length2 = units(m), 0.0
     for i in range(theta):
         scale = unit[i] if unit[i] > 0.0 else 1.0
         relative = min(max(step[i] / scale, -m.plan.longest), m.plan.longest)
         length2 += relative * relative
         step[i] = scale * relative
     m.counters.calm = m.counters.calm + 1 if length2 < m.plan.tolerance else 0
-    coordinates(m, f, unit, here)
-    average = vector(f, m.at.average)
+    coordinates(m, unit, here)
+    average = m.average
     if m.plan.tolerance > 0.0 and m.counters.calm >= m.plan.patience:  # Polyak's average of the path is where it ends
         for h in range(theta):
             step[h] = average[h] - here[h]
         m.counters.phase = STOPPED
     for _ in range(6):
-        if move_to(m, f, unit, here, step):
+        if move_to(m, unit, here, step):
             break
         m.counters.reduced_steps += 1
         for h in range(theta):
             step[h] *= 0.5
-    coordinates(m, f, unit, here)
+    coordinates(m, unit, here)
     weight = 4.0 / (m.counters.moves + 3.0) if m.counters.moves > 1 else 1.0  # recent steps count more
     for h in range(theta):
         average[h] += weight * (here[h] - average[h])
