@@ -12,8 +12,8 @@ Array = NDArray
 # What check() answers.
 FINE, BAD_INPUT, BAD_TARGET, PARTLY_MISSING, LARGE_INPUT, LARGE_TARGET = range(6)
 
-# What a loop over rows answers where hyperparameters are to move before it goes on.
-MOVE_IS_DUE = 6
+# What a loop over rows answers where something has to be done (process/rare.py) before a row, or after it.
+DUE_BEFORE, DUE_AFTER = 6, 7
 
 # Models refuse larger numbers: their squares, and sums of those, would overflow.
 LARGEST = 1e150

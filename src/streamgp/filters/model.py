@@ -66,7 +66,7 @@ class Filter(MemoryModel):
             "steps": len(operations),
             "kernel_scratch": kernel_scratch,
         }
-        numbers = Numbers(rules.LAYOUT, sizes, {"rule": self._rule} | memory.plan() | self._tuning)
+        numbers = Numbers(rules.LAYOUT, sizes, {"rule": self._rule, "shared": True} | memory.plan() | self._tuning)
         numbers.counters["terms"] = 0 if points else terms  # a readout has all of them from the start
         numbers.work.operations[:] = operations
         numbers.state.parameters[:] = parameters

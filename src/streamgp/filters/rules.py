@@ -12,15 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Model, opened
-from streamgp.compiled import MATRIX, borrowed, compiled, entry
-from streamgp.contract.checks import FINE, LARGEST, check
-from streamgp.contract.lanes import LANES, end_of, first_of
+from streamgp.arrays import Layout, Model
+from streamgp.compiled import compiled, inlined
+from streamgp.contract.checks import FINE
+from streamgp.contract.lanes import PREDICT
 from streamgp.kernels import program
 from streamgp.linalg.vector import copy, dot, fill
-from streamgp.process import features, memory, posterior
+from streamgp.process import features, loop, memory, posterior
 from streamgp.process.state import ABSORBED, ADMITTED, NOTHING, REPLACED
-from streamgp.process.stream import arrive, remember_target
 
 Array = NDArray
 
@@ -33,6 +32,7 @@ NEW, NOWHERE = -1, -2
 PLAN = np.dtype(
     [
         ("rule", np.int64),
+        ("shared", np.int64),  # whether the outputs of a row are missing together
         ("feedback", np.int64),  # whether the memory is fed with targets
         ("retention", np.float64),
         ("step", np.float64),
@@ -172,7 +172,7 @@ def admit(m: Model) -> int:
 
 
 @compiled
-def learn(m: Model) -> None:
+def learn_seen(m: Model) -> None:
     """Learn the targets at the input that predict_seen() has just predicted."""
     n, alpha, k = m.counters.terms, m.alpha, m.k
     mean, error = m.mean_now, m.y
@@ -192,48 +192,37 @@ def learn(m: Model) -> None:
             alpha[place, j] += own * error[j]
 
 
-@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX)
-def predict(
-    records: Array, buffers: Array, models: Array, starts: Array, X: Array, mean: Array, implied: Array
-) -> tuple[int, int]:
-    """Predict rows that would each come next, and Eq. (14) where there is room for it; the filter does not change."""
-    records, buffers, X, mean = borrowed(records), borrowed(buffers), borrowed(X), borrowed(mean)
-    implied = borrowed(implied)
-    status, row = check(X, X[:0], True, LARGEST)
-    if status != FINE:
-        return status, row
-    for k in range(models.size):
-        m = opened(records, buffers, models[k])
-        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            memory.look(m, X[t], m.seen)
-            predict_seen(m)
-            copy(m.mean_now, mean.shape[1], mean[t])
-            if implied.shape[0] > 0:
-                kappa = prior_variance(m)
-                implied[t, 0] = implied_variance(m.plan.beta, kappa, m.k, m.counters.terms)
-    return FINE, -1
+@inlined
+def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, learned: bool) -> tuple[float, float]:
+    if learned or kind & PREDICT or m.plan.feedback:
+        predict_seen(m)
+    return 0.0, 0.0
 
 
-@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX)
-def run(
-    records: Array, buffers: Array, models: Array, starts: Array, X: Array, Y: Array, mean: Array
-) -> tuple[int, int]:
-    """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    records, buffers, X, Y, mean = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y), borrowed(mean)
-    status, row = check(X, Y, True, LARGEST)
-    if status != FINE:
-        return status, row
-    tracking = mean.shape[0] > 0
-    for k in range(models.size):
-        m = opened(records, buffers, models[k])
-        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            learned = arrive(m, X, Y, t, t, True)
-            if learned or tracking or m.plan.feedback:
-                predict_seen(m)
-            if tracking:
-                copy(m.mean_now, mean.shape[1], mean[t])
-            remember_target(m)
-            m.counters.change = NOTHING
-            if learned:
-                learn(m)
-    return FINE, -1
+@inlined
+def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
+    """Write means into column t, and Eq. (14) below where there is room for it."""
+    p = m.mean_now.size
+    for j in range(p):
+        out[j, t] = m.mean_now[j]
+    if out.shape[0] > p:
+        out[p, t] = implied_variance(m.plan.beta, prior_variance(m), m.k, m.counters.terms)
+
+
+@inlined
+def learn(m: Model, _conditions: Array, _t: int, learned: bool, _kappa: float, _gamma2: float) -> int:
+    m.counters.change = NOTHING
+    if learned:
+        learn_seen(m)
+    return FINE
+
+
+run = loop.of(
+    __name__,
+    "run",
+    LAYOUT,
+    is_overdue=loop.never,
+    predict=predict,
+    report=report,
+    learn=learn,
+)

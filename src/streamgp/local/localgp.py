@@ -8,22 +8,21 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Model, Numbers, opened
-from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
+from streamgp.arrays import Layout, Model, Numbers
+from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract import inputs
-from streamgp.contract.checks import FINE, LARGEST, check
-from streamgp.contract.lanes import LANES, end_of, first_of
+from streamgp.contract.checks import FINE, check
+from streamgp.contract.lanes import PREDICT
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import copy, dot, fill
-from streamgp.process import growing, memory
+from streamgp.process import growing, loop, memory
 from streamgp.process.memory import Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.row import noise_of
-from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import Capacity, Depth, OneNoise, ShortLengthscale, ShortVariance
 
@@ -35,7 +34,9 @@ REDUNDANT, OLDEST = range(2)
 # Fixed when the first row arrives.
 PLAN = np.dtype(
     [
-        ("retention", np.float64),  # of the memory, a window: none
+        ("shared", np.int64),  # whether the outputs of a row are missing together
+        ("retention", np.float64),  # of the memory, a window: none, and no feedback
+        ("feedback", np.int64),
         ("noise", np.float64),
         ("threshold", np.float64),
         ("neighbors", np.int64),
@@ -159,6 +160,7 @@ class LocalGP(MemoryModel):
             "kernel_scratch": kernel.scratch(max(self._experts, room), width),
         }
         plan = {
+            "shared": True,
             "noise": self._noise,
             "threshold": self._threshold,
             "neighbors": self._neighbors,
@@ -397,49 +399,37 @@ def drop(m: Model, e: int, r: int, n: int) -> None:
     growing.drop_row(m.targets[e], r, n)
 
 
-@compiled
-def report(m: Model, t: int, out: Array) -> None:
-    copy(m.mean_now, out.shape[2], out[0, t])
-    copy(m.variance_now, out.shape[2], out[1, t])
+@inlined
+def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learned: bool) -> tuple[float, float]:
+    kappa = compare(m)
+    if kind & PREDICT:
+        predict_seen(m, kappa)
+    return kappa, 0.0
 
 
-@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, CUBE)
-def predict(records: Array, buffers: Array, models: Array, starts: Array, X: Array, out: Array) -> tuple[int, int]:
-    """Predict rows that would each come next: means and variances into out, (2, n, p)."""
-    records, buffers, X, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(out)
-    status, row = check(X, X[:0], True, LARGEST)
-    if status != FINE:
-        return status, row
-    for k in range(models.size):
-        m = opened(records, buffers, models[k])
-        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            memory.look(m, X[t], m.seen)
-            predict_seen(m, compare(m))
-            report(m, t, out)
-    return FINE, -1
+@inlined
+def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
+    """Write means, variances and noises into column t."""
+    p = m.mean_now.size
+    for j in range(p):
+        out[j, t], out[p + j, t], out[2 * p + j, t] = m.mean_now[j], m.variance_now[j], m.plan.noise
 
 
-@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, CUBE)
-def run(
-    records: Array, buffers: Array, models: Array, starts: Array, X: Array, Y: Array, conditions: Array, out: Array
-) -> tuple[int, int]:
-    """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    records, buffers, X, Y, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y), borrowed(out)
-    conditions = borrowed(conditions)
-    status, row = check(X, Y, True, LARGEST)
-    if status != FINE:
-        return status, row
-    for k in range(models.size):
-        m = opened(records, buffers, models[k])
-        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            learned = arrive(m, X, Y, t, t, True)
-            m.counters.admitted = 0
-            m.counters.evicted = -1
-            kappa = compare(m)
-            if out.shape[1] > 0:
-                predict_seen(m, kappa)
-                report(m, t, out)
-            if learned:
-                copy(Y[t], Y.shape[1], m.last_target)
-                learn_seen(m, kappa, noise_of(m.plan.noise, conditions, t, 0))
-    return FINE, -1
+@inlined
+def learn(m: Model, conditions: Array, t: int, learned: bool, kappa: float, _gamma2: float) -> int:
+    m.counters.admitted = 0
+    m.counters.evicted = -1
+    if learned:
+        learn_seen(m, kappa, noise_of(m.plan.noise, conditions, t, 0))
+    return FINE
+
+
+run = loop.of(
+    __name__,
+    "run",
+    LAYOUT,
+    is_overdue=loop.never,
+    predict=predict,
+    report=report,
+    learn=learn,
+)

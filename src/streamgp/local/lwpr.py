@@ -8,19 +8,18 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Model, Numbers, opened
-from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
+from streamgp.arrays import Layout, Model, Numbers
+from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract import inputs
-from streamgp.contract.checks import FINE, LARGEST, check
-from streamgp.contract.lanes import LANES, end_of, first_of
+from streamgp.contract.checks import FINE, check
+from streamgp.contract.lanes import PREDICT
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.local import receptive_field as rf
-from streamgp.process import memory
+from streamgp.process import loop, memory
 from streamgp.process.memory import Window
 from streamgp.process.memory_model import MemoryModel
-from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, Setting, number, optional, positive_vector, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Capacity, Depth, not_negative, part_of_one, positive
 
@@ -29,7 +28,9 @@ Array = NDArray
 # Fixed when the first row arrives.
 PLAN = np.dtype(
     [
-        ("retention", np.float64),  # of the memory, a window: none
+        ("shared", np.int64),  # whether the outputs of a row are missing together
+        ("retention", np.float64),  # of the memory, a window: none, and no feedback
+        ("feedback", np.int64),
         ("capacity", np.int64),
         ("update_D", np.int64),
         ("w_gen", np.float64),
@@ -55,6 +56,8 @@ STATE = memory.ARRAYS | rf.STATE | {"counts": "outputs", "rows_learned": "output
 WORK = rf.WORK | {
     "seen": "width",
     "y": "outputs",
+    "mean_now": "outputs",
+    "variance_now": "outputs",
     "norm_in": "width",
     "norm_out": "outputs",
     "metric": "entries",  # of a new field
@@ -449,47 +452,41 @@ def remove(m: Model, j: int, g: int) -> None:
     m.counters.evicted = g - first
 
 
-@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, CUBE)
-def predict(records: Array, buffers: Array, models: Array, starts: Array, X: Array, out: Array) -> tuple[int, int]:
-    """Predict rows that would each come next: means and variances into out, (2, n, p)."""
-    records, buffers, X, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(out)
-    status, row = check(X, X[:0], True, LARGEST)
-    if status != FINE:
-        return status, row
-    for k in range(models.size):
-        m = opened(records, buffers, models[k])
-        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            memory.look(m, X[t], m.seen)
-            normalize(m)
-            for j in range(out.shape[2]):
-                activate(m, j)
-                out[0, t, j], out[1, t, j] = predict_seen(m, j)
-    return FINE, -1
+@inlined
+def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learned: bool) -> tuple[float, float]:
+    normalize(m)
+    for j in range(m.y.size):
+        activate(m, j)
+        if kind & PREDICT:
+            m.mean_now[j], m.variance_now[j] = predict_seen(m, j)
+    return 0.0, 0.0
 
 
-@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, CUBE)
-def run(
-    records: Array, buffers: Array, models: Array, starts: Array, X: Array, Y: Array, out: Array
-) -> tuple[int, int]:
-    """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    records, buffers, X, Y, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y), borrowed(out)
-    status, row = check(X, Y, False, LARGEST)
-    if status != FINE:
-        return status, row
-    for k in range(models.size):
-        m = opened(records, buffers, models[k])
-        y, last_target, norm_out = m.y, m.last_target, m.norm_out
-        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            arrive(m, X, Y, t, t, True)
-            normalize(m)
-            m.counters.absorbed = 0
-            m.counters.admitted = 0
-            m.counters.evicted = -1
-            for j in range(y.size):
-                activate(m, j)
-                if out.shape[1] > 0:
-                    out[0, t, j], out[1, t, j] = predict_seen(m, j)
-                if not np.isnan(y[j]):
-                    last_target[j] = y[j]
-                    learn_seen(m, j, y[j] / norm_out[j])
-    return FINE, -1
+@inlined
+def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
+    """Write means and variances into column t; the bound counts the noise, which is 0."""
+    p = m.y.size
+    for j in range(p):
+        out[j, t], out[p + j, t], out[2 * p + j, t] = m.mean_now[j], m.variance_now[j], 0.0
+
+
+@inlined
+def learn(m: Model, _conditions: Array, _t: int, _learned: bool, _kappa: float, _gamma2: float) -> int:
+    m.counters.absorbed = 0
+    m.counters.admitted = 0
+    m.counters.evicted = -1
+    for j in range(m.y.size):
+        if not np.isnan(m.y[j]):
+            learn_seen(m, j, m.y[j] / m.norm_out[j])
+    return FINE
+
+
+run = loop.of(
+    __name__,
+    "run",
+    LAYOUT,
+    is_overdue=loop.never,
+    predict=predict,
+    report=report,
+    learn=learn,
+)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, Numbers, opened
-from streamgp.compiled import MATRIX, compiled, entry
+from streamgp.compiled import MATRIX, compiled, entry, inlined
+from streamgp.contract.lanes import ADVANCE, LEARN
 from streamgp.linalg.vector import copy, dot
 from streamgp.settings import FloatArray, Part, Setting, number, optional, real_matrix, whole
 from streamgp.vocabulary import (
@@ -285,6 +286,30 @@ def keep(m: Model, x: Array, seen: Array) -> None:
     for i in range(last):
         copy(window[i + 1], x.size, window[i])
     copy(x, x.size, window[last])
+
+
+@inlined
+def arrive(m: Model, X: Array, Y: Array, t: int, kind: int) -> bool:
+    """Row t is seen and, when advancing, enters the memory; its targets go to y. Whether there is one to learn."""
+    x, y, learned = X[t, : m.window.shape[1]], m.y, False
+    look(m, x, m.seen)
+    if kind & ADVANCE:
+        keep(m, x, m.seen)
+        m.counters.rows_seen += 1
+    for j in range(y.size):
+        y[j] = Y[t, j] if kind & LEARN else np.nan
+        learned = learned or not np.isnan(y[j])
+    return learned
+
+
+@inlined
+def remember_target(m: Model) -> None:
+    """The memory may be fed with the last target, or the mean where it is missing."""
+    for j in range(m.y.size):
+        if not np.isnan(m.y[j]):
+            m.last_target[j] = m.y[j]
+        elif m.plan.feedback:
+            m.last_target[j] = m.mean_now[j]
 
 
 def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:

@@ -93,6 +93,7 @@ class Started(Composed):
             plan |= {} if part is None else part.plan()
         plan |= self._places
         return plan | {
+            "shared": self._shared,
             "factored": self._factored,
             "least_squares": self._least_squares,
             "batch": self._batch,

@@ -18,6 +18,7 @@ PLAN = np.dtype(
     [
         ("outputs", np.int64),
         ("covariances", np.int64),  # 1, or one for each output
+        ("shared", np.int64),  # whether there is one, and the outputs of a row are missing together
         ("weights", np.int64),  # of features of fixed number; room for those of a growing basis
         ("temporal", np.int64),  # coordinates beside the features: of the kernel over time, then the mean's; 0: none
         ("temporal_variance", np.float64),  # of the kernel over time, at the start

@@ -1,50 +1,26 @@
-"""The loop over models and their rows: see a row, predict it, learn it. One text for all kinds of processes.
-
-The loop either advances by its rows or only predicts them, each as if it came next. The way to a prediction is the same
-machine code in both cases, so that a row which is predicted and then learned has to be predicted once only.
-"""
+"""How an online process takes a row: the functions of its loop (loop.py), and the loops of its three kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model, opened
-from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, WHOLE, WHOLE_TRIPLE, borrowed, caller, compiled, entry, inlined
-from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
-from streamgp.contract.lanes import LANES, end_of, first_of
+from streamgp.compiled import MATRIX, NUMBER, WHOLE_TRIPLE, caller, compiled, entry, inlined
+from streamgp.contract.checks import FINE, MOVE_IS_DUE
+from streamgp.contract.lanes import ADVANCE, PREDICT
 from streamgp.linalg.vector import copy
-from streamgp.process import features, fixed, growing, kept, memory, time
+from streamgp.process import features, fixed, growing, kept, loop, time
 from streamgp.process.adapt import sngd
 from streamgp.process.row import AT, go_back, inject, meet
 from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
 
-# The records and the buffers of all models; which rows are whose (contract/lanes.py); X, with the features of a
-# LinearMean behind the inputs; Y (no rows: no targets; half as many as of X: every other row, from the second one on,
-# has none and is only predicted, as if it came next), conditions (no rows: none), out (no columns: no predictions);
-# the lane and the row at which to begin, later than the first after a move; whether to advance.
-ARGUMENTS = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, WHOLE, BOOLEAN)
+ARGUMENTS = loop.arguments(LAYOUT)  # X has the features of a LinearMean behind the inputs
 # The loops are large, and compiled once: what takes a row through more than the loop calls them where they are.
 run_at = caller(WHOLE_TRIPLE, ARGUMENTS)
-
-
-@inlined
-def arrive(m: Model, X: Array, Y: Array, t: int, at: int, advance: bool) -> bool:
-    """Row t is seen and, when advancing, enters the memory; whether it has a target to learn, that of row ``at``."""
-    seen, y, d = m.seen, m.y, m.window.shape[1]
-    memory.look(m, X[t, :d], seen)
-    learned = False
-    if advance:
-        memory.keep(m, X[t, :d], seen)
-        m.counters.rows_seen += 1
-        for j in range(y.size):
-            y[j] = Y[at, j] if Y.shape[0] > 0 else np.nan
-            learned = learned or not np.isnan(y[j])
-    return learned
 
 
 @inlined
@@ -69,8 +45,11 @@ def note_predicted(m: Model, kappa: float, gamma2: float) -> None:
 
 
 @inlined
-def report(m: Model, t: int, out: Array) -> None:
-    """Write a prediction into column t: means, variances, noises. An estimated signal power scales the last two."""
+def report(m: Model, gamma2: float, t: int, out: Array) -> None:
+    """Write a prediction into column t: means, variances, noises; components where there is room for them.
+
+    An estimated signal power scales variances and noises.
+    """
     p, q = m.plan.outputs, m.plan.covariances
     mean, variance, noise = m.mean_now, m.variance_now, m.noise
     power = m.power
@@ -80,6 +59,8 @@ def report(m: Model, t: int, out: Array) -> None:
         scale = power[0, j] / power[1, j] if m.plan.power and power[1, j] > 0.0 else 1.0
         out[p + j, t] = scale * variance[j]
         out[p + q + j, t] = scale * noise[j]
+    if out.shape[0] > p + 2 * q:
+        time.report_components(m, weights_in_use(m), gamma2, t, out)
 
 
 @compiled
@@ -88,144 +69,108 @@ def weights_in_use(m: Model) -> int:
 
 
 @inlined
-def remember_target(m: Model) -> None:
-    """The memory may be fed with the last target, or the mean where it is missing."""
-    y, mean, last_target = m.y, m.mean_now, m.last_target
-    for j in range(y.size):
-        if not np.isnan(y[j]):
-            last_target[j] = y[j]
-        elif m.plan.feedback:
-            last_target[j] = mean[j]
+def predict(
+    m: Model,
+    X: Array,
+    conditions: Array,
+    t: int,
+    kind: int,
+    learned: bool,
+    predict_seen: Callable[[Model], tuple[float, float]],
+) -> tuple[float, float]:
+    """Predict what was seen of row t, at its time, unless that was predicted last; kappa = k(x, x) and gamma2."""
+    if m.plan.temporal > 0:
+        time.arrive(m, X[t], conditions, t, kind & ADVANCE != 0)
+    if not (learned or kind & PREDICT or m.plan.feedback):
+        return 0.0, 0.0
+    if kind != PREDICT and is_predicted(m):
+        return m.last_prediction[1], m.last_prediction[2]
+    kappa, gamma2 = predict_seen(m)
+    if kind == PREDICT:
+        note_predicted(m, kappa, gamma2)
+    return kappa, gamma2
 
 
 @inlined
-def rest(m: Model) -> None:
-    """Nothing was learned at this row."""
+def learn(
+    m: Model,
+    conditions: Array,
+    t: int,
+    learned: bool,
+    kappa: float,
+    gamma2: float,
+    learn_seen: Callable[[Model, float, float], None],
+) -> int:
+    """Learn the targets of row t, which predict() has seen."""
+    m.last_prediction[0] = 0.0
     m.counters.change = NOTHING
     m.counters.evictions = 0
+    if not learned:
+        return FINE
+    meet(m, conditions, t)
+    if m.plan.theta > 0:
+        sngd.before_learning(m)
+    learn_seen(m, kappa, gamma2)
+    return MOVE_IS_DUE if m.plan.theta > 0 and sngd.after_learning(m) else FINE
 
 
 @inlined
-def run(
-    records: Array,
-    buffers: Array,
-    models: Array,
-    starts: Array,
-    X: Array,
-    Y: Array,
-    conditions: Array,
-    out: Array,
-    lane: int,
-    row: int,
-    advance: bool,
-    predict: Callable[[Model], tuple[float, float]],
-    learn: Callable[[Model, float, float], None],
-) -> tuple[int, int, int]:
-    """Predict every row if there is room for predictions; when advancing, learn it if it has a target.
-
-    The last two arguments are compiled functions of the kind of process.
-
-    Returns:
-        A status, and the lane and the row at which it arose: rows that are refused, before anything has changed, or
-        hyperparameters that are to move before the next row.
-    """
-    records, buffers, X, Y = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y)
-    conditions, out = borrowed(conditions), borrowed(out)
-    if row == 0 and models.size > 0:
-        status, at = check(X, Y, records[models[0]].plan.covariances == 1, LARGEST)
-        if status != FINE:
-            return status, -1, at
-    tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
-    in_turn = 0 < Y.shape[0] < X.shape[0]
-    for k in range(lane, models.size):
-        m = opened(records, buffers, models[k])
-        first, last = first_of(starts, k), end_of(starts, k, X.shape[0])
-        made = m.last_prediction
-        for t in range(max(first, row), last):
-            taken = advance and not (in_turn and t % 2 == 1)
-            learned = arrive(m, X, Y, t, t // 2 if in_turn else t, taken)
-            if m.plan.temporal > 0:
-                time.arrive(m, X[t], conditions, t, taken)
-            if learned or tracking or m.plan.feedback:
-                if t == first and taken and is_predicted(m):
-                    kappa, gamma2 = made[1], made[2]
-                else:
-                    kappa, gamma2 = predict(m)
-            if tracking:
-                report(m, t, out)
-                if out.shape[0] > m.plan.outputs + 2 * m.plan.covariances:
-                    time.report_components(m, weights_in_use(m), gamma2, t, out)
-            if not taken:
-                note_predicted(m, kappa, gamma2)
-                continue
-            made[0] = 0.0
-            remember_target(m)
-            if learned and m.plan.batch == 1:
-                meet(m, conditions, t)
-                if m.plan.theta > 0:
-                    sngd.before_learning(m)
-                learn(m, kappa, gamma2)
-                if m.plan.theta > 0 and sngd.after_learning(m):
-                    return MOVE_IS_DUE, k, t
-                continue
-            rest(m)
-            place = (t - first) % m.plan.batch  # in a batch, which is learned when it is complete
-            if m.plan.batch > 1 and Y.shape[0] > 0 and (place + 1 == m.plan.batch or t + 1 == last):
-                fixed.learn_batch(m, X[t - place : t + 1], Y[t - place : t + 1], conditions[t - place : t + 1])
-    return FINE, -1, -1
+def predict_growing(m: Model, X: Array, conditions: Array, t: int, kind: int, learned: bool) -> tuple[float, float]:
+    return predict(m, X, conditions, t, kind, learned, growing.predict)
 
 
-@entry(*ARGUMENTS)
-def run_growing(
-    records: Array,
-    buffers: Array,
-    models: Array,
-    starts: Array,
-    X: Array,
-    Y: Array,
-    conditions: Array,
-    out: Array,
-    lane: int,
-    row: int,
-    advance: bool,
-) -> tuple[int, int, int]:
-    return run(
-        records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, growing.predict, growing.learn
-    )
+@inlined
+def learn_growing(m: Model, conditions: Array, t: int, learned: bool, kappa: float, gamma2: float) -> int:
+    return learn(m, conditions, t, learned, kappa, gamma2, growing.learn)
 
 
-@entry(*ARGUMENTS)
-def run_fixed(
-    records: Array,
-    buffers: Array,
-    models: Array,
-    starts: Array,
-    X: Array,
-    Y: Array,
-    conditions: Array,
-    out: Array,
-    lane: int,
-    row: int,
-    advance: bool,
-) -> tuple[int, int, int]:
-    return run(records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, fixed.predict, fixed.learn)
+@inlined
+def predict_fixed(m: Model, X: Array, conditions: Array, t: int, kind: int, learned: bool) -> tuple[float, float]:
+    return predict(m, X, conditions, t, kind, learned, fixed.predict)
 
 
-@entry(*ARGUMENTS)
-def run_kept(
-    records: Array,
-    buffers: Array,
-    models: Array,
-    starts: Array,
-    X: Array,
-    Y: Array,
-    conditions: Array,
-    out: Array,
-    lane: int,
-    row: int,
-    advance: bool,
-) -> tuple[int, int, int]:
-    return run(records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, kept.predict, kept.learn)
+@inlined
+def learn_fixed(m: Model, conditions: Array, t: int, learned: bool, kappa: float, gamma2: float) -> int:
+    return learn(m, conditions, t, learned, kappa, gamma2, fixed.learn)
+
+
+@inlined
+def predict_kept(m: Model, X: Array, conditions: Array, t: int, kind: int, learned: bool) -> tuple[float, float]:
+    return predict(m, X, conditions, t, kind, learned, kept.predict)
+
+
+@inlined
+def learn_kept(m: Model, conditions: Array, t: int, learned: bool, kappa: float, gamma2: float) -> int:
+    return learn(m, conditions, t, learned, kappa, gamma2, kept.learn)
+
+
+run_growing = loop.of(
+    __name__,
+    "run_growing",
+    LAYOUT,
+    is_overdue=loop.never,
+    predict=predict_growing,
+    report=report,
+    learn=learn_growing,
+)
+run_fixed = loop.of(
+    __name__,
+    "run_fixed",
+    LAYOUT,
+    is_overdue=loop.never,
+    predict=predict_fixed,
+    report=report,
+    learn=learn_fixed,
+)
+run_kept = loop.of(
+    __name__,
+    "run_kept",
+    LAYOUT,
+    is_overdue=loop.never,
+    predict=predict_kept,
+    report=report,
+    learn=learn_kept,
+)
 
 
 @entry(LAYOUT.type, MATRIX, NUMBER)
