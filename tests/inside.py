@@ -88,8 +88,8 @@ def loadings(model):
 def try_to_move(model, target):
     """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
     plain = loadings(model)
-    here, there = (np.where(plain, v, np.log(np.where(plain, 1.0, v))) for v in (hyperparameters(model), target))
-    return called_with_model(move.move_to)(*_numbers(model), plain.astype(float), here, there - here)
+    there = np.where(plain, target, np.log(np.where(plain, 1.0, target)))
+    return move.move_to(model._numbers, plain.astype(float), there)
 
 
 def move_to(model, target):

@@ -81,8 +81,7 @@ class Numbers:
         for name, value in plan.items():
             self.records["plan"][name] = value
         self.buffers = np.zeros((1, ends[-1]))
-        self._spans = {name: (start, shape) for (name, shape), start in zip(shapes.items(), [0, *ends], strict=False)}
-        for name, (start, shape) in self._spans.items():
+        for (name, shape), start in zip(shapes.items(), [0, *ends], strict=False):
             self.records["at"][name] = (start, *shape)
         self._layout = layout
         self._look()
@@ -95,7 +94,7 @@ class Numbers:
         self.work = SimpleNamespace(**{name: views[name] for name in self._layout.work})
 
     def at(self, records: np.ndarray, buffers: np.ndarray) -> Self:
-        """The same kind of numbers in other places, (models, ...) each."""
+        """The same kind of numbers in other places, (models, ...) each; the records say the shapes of the arrays."""
         twin = copy(self)
         twin.records, twin.buffers = records, buffers
         twin._look()
@@ -109,7 +108,7 @@ class Numbers:
         """The same of all models, each with a leading axis for them."""
         named = {f"counters.{name}": self.records["counters"][name] for name in self.counted}
         for name, array in vars(self.state).items():
-            start, _ = self._spans[name]
+            start = self.records["at"][name][0].item()[0]
             named[name] = self.buffers[:, start : start + array.size].reshape(len(self.buffers), *array.shape)
         return named
 

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., object])
 FASTMATH = {"reassoc", "contract", "arcp"}
 
 
-ENTRIES = (b"@entry", b"@apart")  # what Python loads
+ENTRIES = (b"@entry", b"@apart", b"= loop.of(")  # what Python loads
 MARKS = (b"@compiled", b"@inlined", *ENTRIES, b"@as_written")
 
 

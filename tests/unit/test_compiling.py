@@ -17,6 +17,7 @@ import streamgp
 import streamgp as sg
 from streamgp import compile_once
 from streamgp.compiled import compile_now, is_filled
+from streamgp.contract import checks
 from streamgp.job import ahead
 from streamgp.process import state, stream, temporal
 from tests import processors
@@ -128,14 +129,10 @@ def test_everything_that_is_marked_is_compiled_ahead_and_commands_come_first():
 def test_a_plan_has_a_place_for_what_loops_call_by_its_address_and_models_fill_in_what_they_call():
     apart = {function.entry.py_func.__name__ for function in ahead.every() if function.entry is not function}
     sogp, line = sg.SOGP(), sg.OnlineGP(sg.Linear(), noise=0.1)
-    fading = sg.OnlineGP(sg.Linear(), noise=0.1, forgetting=sg.Injection(0.999))
-    by_time = sg.OnlineGP(sg.Linear(), noise=0.1, forgetting=sg.Injection(half_life=10.0))
     timed = sg.OnlineGP(sg.Basis(sg.Matern(1.5)), noise=0.1, time=sg.Matern(0.5))
     assert apart <= {*state.PLAN.names, *temporal.PLAN.names}
     assert set(sogp._places) == {"kernel_values"}
     assert not line._places
-    assert set(fading._places) == {"cap"}
-    assert set(by_time._places) == {"inject_overdue"}
     assert set(timed._places) == {"kernel_values", "arrive", "pass_time", "report_components"}
     sogp.learn_one([0.0], 1.0)
     places = {name: int(sogp._numbers.plan[name][0]) for name in apart - {"look"}}
@@ -293,5 +290,5 @@ def test_the_background_compiles_what_nobody_waits_for_and_outlives_who_asked_fo
 
 @needs_compiler
 def test_what_is_loaded_is_compiled():
-    compile_now(stream.forget)
-    assert is_filled(stream.forget)
+    compile_now(checks.check)
+    assert is_filled(checks.check)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.linalg import symmetric, triangular
+from streamgp.linalg import dense, symmetric, triangular
 from tests.inside import called
 
 pytestmark = pytest.mark.interpreted
@@ -84,12 +84,23 @@ def test_solves(n):
         np.testing.assert_allclose(A @ x, np.eye(n)[r], atol=1e-10)
 
 
-@pytest.mark.parametrize("n", SIZES)
-def test_factorize_and_refusal_of_indefinite_matrices(n):
-    R = np.zeros((n, n))
-    assert called(triangular.factorize)(np.tril(positive(n)), n, R)
-    np.testing.assert_allclose(R, factor(positive(n)), atol=1e-12)
-    assert not called(triangular.factorize)(np.tril(positive(n) - 1e3 * np.eye(n)), n, R)
+@pytest.mark.parametrize("n", [0, *SIZES])
+def test_whole_matrices_are_factorized_inverted_and_solved(n):
+    A, b = positive(n), np.random.default_rng(1).normal(size=(n, 2))
+    R, failed = dense.factorize(A)
+    assert failed == 0
+    np.testing.assert_allclose(R, factor(A), atol=1e-12)
+    np.testing.assert_allclose(dense.inverse(R) @ R, np.eye(n), atol=1e-11)
+    np.testing.assert_allclose(R @ dense.solve(R, b), b, atol=1e-12)
+    np.testing.assert_allclose(R.T @ dense.solve_transposed(R, b), b, atol=1e-12)
+    np.testing.assert_array_equal(dense.symmetric(np.tril(A)), A)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan])
+def test_the_first_pivot_that_fails_is_named(wrong):
+    A = positive(6)
+    A[3, 3] = wrong
+    assert dense.factorize(A)[1] == 4
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -131,15 +142,3 @@ def test_appending_then_deleting_any_column_equals_factoring_anew(n):
         np.testing.assert_allclose(S[:n, :n], factor(A[np.ix_(keep, keep)]), atol=1e-11)
         assert not S[n].any()
         assert not S[:, n].any()
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_factorize_upward_and_multiply_factors(n):
-    A, N, product = positive(n), np.zeros((n, n)), np.full((n, n), np.nan)
-    assert called(triangular.factorize_upward)(padded_lower(A), n, N)
-    np.testing.assert_allclose(N @ N.T, A, rtol=1e-12)
-    np.testing.assert_array_equal(N, np.triu(N))
-    R = factor(positive(n, seed=1))
-    called(triangular.product)(N, R, n, product)
-    np.testing.assert_allclose(np.triu(product), N @ R, atol=1e-12)
-    assert not called(triangular.factorize_upward)(-A, n, N)

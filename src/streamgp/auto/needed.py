@@ -8,7 +8,7 @@ from streamgp.batch import spectrum
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
-from streamgp.process import features, memory, observation, row, stream, temporal, temporal_evidence
+from streamgp.process import budget, features, memory, observation, stream, temporal, temporal_evidence
 from streamgp.process import time as passing
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
@@ -17,7 +17,6 @@ from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, 
 # Naive values and least squares, which predict the first rows.
 FIRST = (
     stream.run_fixed,
-    row.cap,
     conformal.calibrate,
     single.take,
     ladder.evaluate,
@@ -58,7 +57,8 @@ PROCESSES = (
     stream.run_growing,
     sngd.before_learning,
     sngd.after_learning,
-    sngd.finish_interval,
+    sngd.count_moved,
+    budget.least_distinct,
     passing.arrive,
     passing.pass_time,
     passing.report_components,

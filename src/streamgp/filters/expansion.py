@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.contract import inputs
+from streamgp.contract.lanes import PREDICTED
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
@@ -198,9 +199,9 @@ class BetaKLMS(Filter):
         """
         X = inputs.row(x, self._d)
         model = self._started_for(X)
-        implied = np.empty((1, 1))
-        model._fill(X, np.empty((1, model._p or 1)), implied)
-        return float(implied[0, 0])
+        out = np.empty(((model._p or 1) + 1, 1))
+        model._pass(PREDICTED, X, None, None, out)
+        return float(out[-1, 0])
 
 
 class NORMA(Filter):

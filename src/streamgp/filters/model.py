@@ -8,7 +8,6 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
-from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
@@ -16,19 +15,20 @@ from streamgp.contract.snapshot import require
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
 from streamgp.process import memory as memory_part
+from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.memory import Memory
-from streamgp.process.memory_model import MemoryModel
 from streamgp.process.state import ABSORBED, ADMITTED, REPLACED
 from streamgp.settings import FloatArray
 
 
-class Filter(MemoryModel):
+class Filter(CompiledModel):
     """A filter: it follows the targets by steps along the error, and knows no variance.
 
     It forecasts a mean only: ``has_variance`` is False and ``variance`` is NaN. Several outputs share the terms.
     """
 
     has_variance = False
+    _told = 1
     # Settings with a unit: with the kernel times v, and these times v to the power given, it is the same filter.
     _units_of_variance: tuple[tuple[str, int], ...] = ()
     _may_overflow = ("alpha", "units", "last_target")  # with too large a step the errors grow without bound
@@ -43,8 +43,8 @@ class Filter(MemoryModel):
     ) -> None:
         """Keep the parts and compile the loop; without a kernel the terms are what the memory hands over and a 1."""
         self._rule, self._memory, self._kernel, self._capacity = rule, memory, kernel, capacity
-        self._tuning = dict(tuning)
-        compile_now(rules.run, rules.predict, check)
+        self._tuning, self._run = dict(tuning), rules.run
+        compile_now(rules.run, check)
 
     # The state.
 
@@ -72,31 +72,9 @@ class Filter(MemoryModel):
         numbers.state.parameters[:] = parameters
         self._place(numbers)
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        mean = np.empty((len(X) if report else 0, self._state.last_target.size))
-        targets = X[:0] if Y is None else Y
-        status, at = rules.run(self._numbers.records, self._numbers.buffers, *self._lanes, X, targets, mean)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
-        return self._with_no_variance(mean) if report else None
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        mean = np.empty((len(X), self._state.last_target.size))
-        self._fill(X, mean, X[:0])
-        return self._with_no_variance(mean)
-
-    def _fill(self, X: FloatArray, mean: FloatArray, implied: FloatArray) -> None:
-        status, at = rules.predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, mean, implied)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
-
-    def _with_no_variance(self, mean: FloatArray) -> Prediction:
-        variance, noise = np.empty((len(mean), 1)), np.empty((len(mean), 1))
-        variance.fill(np.nan)
-        noise.fill(self._tuning.get("noise", np.nan))
-        return Prediction(mean, variance, noise)
+    def _prediction(self, out: FloatArray) -> Prediction:
+        n = out.shape[1]
+        return Prediction(out.T, np.full((n, 1), np.nan), np.full((n, 1), self._tuning.get("noise", np.nan)))
 
     def _check_restored(self) -> None:
         super()._check_restored()

@@ -83,11 +83,7 @@ def predict_seen(m: Model) -> None:
 @compiled
 def prior_variance(m: Model) -> float:
     """k(x, x) of the input seen; kappa keeps it."""
-    operations, theta, scratch = (
-        m.operations,
-        m.parameters,
-        m.kernel_scratch,
-    )
+    operations, theta, scratch = m.operations, m.parameters, m.kernel_scratch
     return program.diagonal(operations, theta, m.seen, m.kappa, scratch)
 
 

@@ -12,7 +12,7 @@ from streamgp.auto import needed
 from streamgp.batch import spectrum
 from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources
 from streamgp.contract import checks, ladder
-from streamgp.process import features, memory, row, stream, temporal, temporal_evidence
+from streamgp.process import features, memory, stream, temporal, temporal_evidence
 from streamgp.wrappers import conformal, drift, outliers, scaling, single, surprise
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
@@ -21,9 +21,7 @@ UNTUNED = ("LWPR", "RLSESN", "SGDESN")  # by the evidence
 
 AROUND = (
     stream.run_fixed,  # least squares, too
-    row.cap,
     features.kernel_values,
-    stream.forget,
     conformal.calibrate,
     ladder.evaluate,
     memory.walk,

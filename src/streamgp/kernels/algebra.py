@@ -121,10 +121,7 @@ class Kernel(Part, abc.ABC):
         X, depth = _points("X", X)
         symmetric = Z is None
         Z, _ = (X, depth) if symmetric else _points("Z", Z, X.shape[1])
-        program = self.program(X.shape[1], depth)
-        K = np.empty((X.shape[0], Z.shape[0]))
-        work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
-        prog.matrix(program.operations, program.parameters, Z, X, K, work)
+        K = self.program(X.shape[1], depth).between(X, Z)
         # k(x, z) and k(z, x) may be computed by different instructions, which round differently.
         return np.tril(K) + np.tril(K, -1).T if symmetric else K
 

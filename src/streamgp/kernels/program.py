@@ -42,6 +42,12 @@ class Program(NamedTuple):
         """Length of the work array for a dictionary of this many points."""
         return self.stack() * points + 2 * width
 
+    def between(self, X: Array, Z: Array) -> Array:
+        """The matrix k(X, Z)."""
+        K = np.empty((len(X), len(Z)))
+        matrix(self.operations, self.parameters, Z, X, K, np.empty(self.scratch(len(Z), X.shape[1])))
+        return K
+
 
 @compiled
 def inverse_squares(theta: Array, scales: int, width: int, weights: Array) -> None:
@@ -456,7 +462,7 @@ def weighted_input_gradient(step: Array, theta: Array, X: Array, Z: Array, W: Ar
         leaf_input_gradient(step, theta, X, Z[i], W[i : i + 1], out[i : i + 1], work)
 
 
-@compiled
+@entry(WHOLES, VECTOR, MATRIX, VECTOR, MATRIX, MATRIX)
 def input_gradient(operations: Array, theta: Array, B: Array, x: Array, W: Array, out: Array) -> None:
     """out[r] = sum_i W[r, i] d k(B[i], x) / d x."""
     steps, n, rows, work = operations.shape[0], B.shape[0], W.shape[0], np.empty(2 * x.size + 1)

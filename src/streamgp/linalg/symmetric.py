@@ -61,12 +61,6 @@ def scale_and_subtract(A: Array, scale: float, h: Array, weight: float, n: int) 
 
 
 @compiled
-def add_outer(A: Array, weight: float, h: Array, n: int) -> None:
-    """A += weight h h'."""
-    scale_and_subtract(A, 1.0, h, -weight, n)
-
-
-@compiled
 def rotate(A: Array, r: int, n: int, c: Array, s: Array, carried: Array) -> None:
     """A = U A U' for the plane rotations U of triangular.delete(): coordinate r becomes the last one.
 

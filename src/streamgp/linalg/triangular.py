@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import compiled
-from streamgp.linalg.vector import dot
 
 Array = NDArray
 
@@ -94,67 +93,6 @@ def inverse_root(R: Array, r: int, n: int, z: Array) -> None:
         z[i] = 0.0
     z[r] = 1.0
     solve_transposed_from(R, r, n, z)
-
-
-@compiled
-def factorize(A: Array, n: int, R: Array) -> bool:
-    """R with A = R'R from the lower triangle of A; False where A is not positive definite. R may not be A."""
-    for i in range(n):
-        for j in range(i, n):
-            R[i, j] = A[j, i]
-        pivot, k = R[i, i:n], 0
-        while k + 4 <= i:
-            r0, r1, r2, r3 = R[k, i:n], R[k + 1, i:n], R[k + 2, i:n], R[k + 3, i:n]
-            t0, t1, t2, t3 = r0[0], r1[0], r2[0], r3[0]
-            for j in range(pivot.size):
-                pivot[j] -= t0 * r0[j] + t1 * r1[j] + t2 * r2[j] + t3 * r3[j]
-            k += 4
-        while k < i:
-            row = R[k, i:n]
-            t = row[0]
-            for j in range(pivot.size):
-                pivot[j] -= t * row[j]
-            k += 1
-        if not R[i, i] > 0.0:
-            return False
-        root = np.sqrt(R[i, i])
-        for j in range(i, n):
-            R[i, j] /= root
-    return True
-
-
-@compiled
-def factorize_upward(A: Array, n: int, N: Array) -> bool:
-    """Upper triangular N with A = N N' from the lower triangle of A; False where A is not positive definite."""
-    for i in range(n - 1, -1, -1):
-        below = N[i, i + 1 : n]
-        pivot = A[i, i] - dot(below, below, below.size)
-        if not pivot > 0.0:
-            return False
-        N[i, i] = np.sqrt(pivot)
-        for j in range(i):
-            N[j, i] = (A[i, j] - dot(N[j, i + 1 : n], below, below.size)) / N[i, i]
-    return True
-
-
-@compiled
-def product(A: Array, B: Array, n: int, C: Array) -> None:
-    """C = A B, all upper triangular; C may not be A or B."""
-    for i in range(n):
-        row, k = C[i, i:n], i
-        for j in range(row.size):
-            row[j] = 0.0
-        while k + 4 <= n:  # entries below the diagonal of B are 0
-            b0, b1, b2, b3 = B[k, k:n], B[k + 1, k:n], B[k + 2, k:n], B[k + 3, k:n]
-            a0, a1, a2, a3, rest = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3], C[i, k:n]
-            for j in range(rest.size):
-                rest[j] += a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j]
-            k += 4
-        while k < n:
-            source, rest, t = B[k, k:n], C[i, k:n], A[i, k]
-            for j in range(rest.size):
-                rest[j] += t * source[j]
-            k += 1
 
 
 @compiled

@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, Numbers
 from streamgp.compiled import compile_now, compiled, inlined
-from streamgp.contract import inputs
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
 from streamgp.contract.model import Change
-from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import growing, loop, memory
+from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.memory import Window
-from streamgp.process.memory_model import MemoryModel
 from streamgp.process.row import noise_of
 from streamgp.settings import FloatArray, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import Capacity, Depth, OneNoise, ShortLengthscale, ShortVariance
@@ -85,7 +83,7 @@ TIE = 1e-6
 FAINTEST = 1e-200
 
 
-class LocalGP(MemoryModel):
+class LocalGP(CompiledModel):
     """Local Gaussian process regression [nguyentuong2009].
 
     A row goes to the expert whose center, the mean of its points, is most similar by the kernel, or begins a new
@@ -144,7 +142,8 @@ class LocalGP(MemoryModel):
         self._noise, self._experts, self._capacity, self._threshold = noise, experts, capacity, threshold
         self._neighbors = neighbors or experts
         self._drop, self._memory = DROPS.index(drop), Window(depth)
-        compile_now(run, predict, check)
+        self._run = run
+        compile_now(run, check)
 
     # The state.
 
@@ -172,25 +171,8 @@ class LocalGP(MemoryModel):
         numbers.work.parameters[:] = kernel.parameters
         self._place(numbers)
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
-        targets, given = X[:0] if Y is None else Y, X[:0] if conditions is None else conditions
-        status, at = run(self._numbers.records, self._numbers.buffers, *self._lanes, X, targets, given, out)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(out[0], out[1], np.full_like(out[0], self._noise)) if report else None
-
     def _refuses_noise(self, p: int) -> str:
         return ""
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        out = np.empty((2, len(X), self._state.last_target.size))
-        status, at = predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, out)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(out[0], out[1], np.full_like(out[0], self._noise))
 
     def _check_restored(self) -> None:
         super()._check_restored()

@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, Numbers
 from streamgp.compiled import compile_now, compiled, inlined
-from streamgp.contract import inputs
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
 from streamgp.contract.model import Change
-from streamgp.contract.prediction import Prediction
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.local import receptive_field as rf
 from streamgp.process import loop, memory
+from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.memory import Window
-from streamgp.process.memory_model import MemoryModel
 from streamgp.settings import FloatArray, Setting, number, optional, positive_vector, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Capacity, Depth, not_negative, part_of_one, positive
 
@@ -71,7 +69,7 @@ LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
 NEARLY_ACTIVE = 0.1
 
 
-class LWPR(MemoryModel):
+class LWPR(CompiledModel):
     """Locally weighted projection regression [vijayakumar2005], with the rules of its C library [klanke2008].
 
     Linear models in receptive fields w = exp(-1/2 (x - c)'D(x - c)), each a regression on a few directions found by
@@ -189,7 +187,8 @@ class LWPR(MemoryModel):
         self._capacity, self._max_projections = capacity, max_projections
         self._norm_in, self._norm_out = norm_in, norm_out
         self._memory = Window(depth)
-        compile_now(run, predict, check)
+        self._run = run
+        compile_now(run, check)
 
     # The state.
 
@@ -227,22 +226,6 @@ class LWPR(MemoryModel):
     def _entries(self, width: int) -> tuple[np.ndarray, ...]:
         """Where the entries of a metric stand in its matrix."""
         return np.diag_indices(width) if self._diagonal else np.triu_indices(width)
-
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
-        status, at = run(self._numbers.records, self._numbers.buffers, *self._lanes, X, X[:0] if Y is None else Y, out)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(out[0], out[1], np.zeros_like(out[0])) if report else None
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        out = np.empty((2, len(X), self._state.last_target.size))
-        status, at = predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, out)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(out[0], out[1], np.zeros_like(out[0]))
 
     def _in_use(self) -> np.ndarray:
         """The numbers of the fields in use, one output after the other."""
@@ -376,11 +359,7 @@ def predict_seen(m: Model, j: int) -> tuple[float, float]:
 @compiled
 def learn_seen(m: Model, j: int, y: float) -> None:
     """Learn the target y of output j at x; activate() has been called."""
-    activation, rows_learned, metrics = (
-        m.activation,
-        m.rows_learned,
-        m.metrics,
-    )
+    activation, rows_learned, metrics = m.activation, m.rows_learned, m.metrics
     n_data, trusted, last_active = m.n_data, m.trusted, m.last_active
     first, d = j * m.plan.capacity, m.x.size
     rows_learned[j] += 1.0

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled
+from streamgp.compiled import BOOLEAN, NUMBER, VECTOR, WHOLE, compiled, entry
 from streamgp.settings import Part, Setting
 from streamgp.vocabulary import ABSORB, EVICT, REMOVAL, Absorb, Capacity, Evict, Novelty, Removal
 
@@ -69,7 +69,7 @@ def floor(kappa: float, noise: float, adapting: bool, stays: bool = False) -> fl
     return factor * min(max(FLOOR_BY_NOISE * kappa / max(noise, 1e-300), lowest), HIGHEST_FLOOR)
 
 
-@compiled
+@entry(VECTOR, VECTOR, WHOLE, NUMBER, BOOLEAN, BOOLEAN)
 def least_distinct(inverse: Array, prior: Array, n: int, noise: float, adapting: bool, stays: bool) -> int:
     """The basis point that the others explain best, if better than its floor allows; otherwise -1."""
     # The variance of point i given all others is 1 / Q_ii.

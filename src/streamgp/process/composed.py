@@ -9,25 +9,25 @@ import numpy as np
 from streamgp.compiled import compile_now, places
 from streamgp.contract import spacing
 from streamgp.contract.checks import check
-from streamgp.kernels import Kernel
+from streamgp.kernels import Kernel, program
 from streamgp.kernels.temporal import components
 from streamgp.process import features as feature_kinds
-from streamgp.process import fixed, observation, row, stream
+from streamgp.process import observation, stream
 from streamgp.process import time as passing
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
-from streamgp.process.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
+from streamgp.process.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget, least_distinct
+from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.features import Features
 from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.likelihood import Likelihood, chosen
 from streamgp.process.mean import LinearMean, Mean
 from streamgp.process.memory import Memory, Window
-from streamgp.process.memory_model import MemoryModel
 from streamgp.settings import positive_vector
 from streamgp.vocabulary import FORMS, LEAST_NOISE
 
 
-class Composed(MemoryModel):
+class Composed(CompiledModel):
     """A process as far as it is put together: which parts it has, and whether they go together."""
 
     _batch = 1
@@ -101,7 +101,7 @@ class Composed(MemoryModel):
         if mean is not None:
             self._check_mean()
         self._adapt: SNGD | None = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
-        self._one_step = self._adapt is None
+        self._one_step = self._adapt is None and self._batch == 1 and not self._forgetting.injects
         if self._adapt is not None:
             self._check_adaptable(self._adapt)
         if self._likelihood.kind != observation.GAUSSIAN:
@@ -113,7 +113,8 @@ class Composed(MemoryModel):
         self._run = self._loop()
         apart = self._apart()
         between = [
-            *([] if adapt is None else [sngd.finish_interval]),
+            *([] if adapt is None else [program.matrix, program.loading_units, least_distinct, sngd.count_moved]),
+            *([program.matrix] if self._batch > 1 else []),
             *([spacing.note, spacing.usual] if self._terms else []),
         ]
         compile_now(self._run, check, *between, *apart)
@@ -132,17 +133,12 @@ class Composed(MemoryModel):
         beside = [passing.arrive, passing.pass_time, passing.report_components]
         called = [
             *([] if self._features.kernel is None else [feature_kinds.kernel_values]),
-            *([fixed.learn_batch] if self._batch > 1 else []),
             *(beside if self._terms or self._linear is not None else []),
         ]
         if self._likelihood.kind != observation.GAUSSIAN:
             called.append(observation.as_gaussian)
         if self._adapt is not None:
             called += [sngd.before_learning, sngd.after_learning]
-        if self._forgetting.injects and self._forgetting.half_life > 0:
-            called.append(row.inject_overdue)
-        if self._forgetting.rows_between_checks > 0:
-            called.append(row.cap)
         return called
 
     def _check_likelihood(self) -> None:

@@ -6,15 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import MATRIX, NOTHING, apart, compiled
-from streamgp.kernels import program
+from streamgp.compiled import compiled
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import dot
 from streamgp.process import features, observation, posterior
-from streamgp.process.row import add_residual, compare_with_prior, inject_overdue, noise_of, put_back
-from streamgp.process.state import ABSORBED, LAYOUT
-from streamgp.process.state import NOTHING as NO_CHANGE
+from streamgp.process.row import add_residual, put_back
+from streamgp.process.state import ABSORBED, NOTHING
 from streamgp.process.time import clipped, pass_time, prior_variance
 
 Array = NDArray
@@ -97,9 +95,7 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
         gamma2 = max(features.whiten(m.factor, m.k, n, kappa, phi), 0.0)
         if not m.plan.factored:
             project(m)
-    if m.plan.injects and m.plan.half_life > 0.0:
-        inject_overdue(m, n)
-    m.counters.change = NO_CHANGE
+    m.counters.change = NOTHING
     for j in range(m.plan.covariances):
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
         if np.isnan(y[first]):
@@ -114,7 +110,7 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
             m.counters.skipped_rows += 1
             put_back(m, j)
     if m.plan.check_every > 0:
-        compare_with_prior(m, n)
+        m.counters.rows_since_check += 1
 
 
 @compiled
@@ -171,63 +167,3 @@ def rotate_in(m: Model, j: int, first: int, last: int, kappa: float, gamma2: flo
             spread += weight2 * (phi[i] / R[i, i]) ** 2
         m.counters.unresolved_rows += 1 if spread * posterior.INFORMATION_NOISE > 1.0 else 0
     return True
-
-
-@apart(NOTHING, LAYOUT.model, MATRIX, MATRIX, MATRIX)
-def learn_batch(m: Model, X: Array, Y: Array, conditions: Array) -> None:
-    """Learn rows together: their residuals are correlated as the prior says [huber2013]."""
-    n, q, p = m.plan.weights, m.plan.covariances, m.plan.outputs
-    operations, theta = m.operations, m.parameters
-    scratch, value, mean = m.kernel_scratch, m.kernel_value, m.mean_now
-    mu, k = m.mu, m.k
-    most = min(m.plan.batch, X.shape[0])
-    Phi, H, rows = np.empty((most, n)), np.empty((most, n)), np.empty(most, np.int64)
-    V, R, errors = np.empty((most, most)), np.zeros((most, most)), np.empty((most, p))
-    for j in range(q):
-        first, last = (j, j + 1) if q > 1 else (0, p)
-        S, noise = m.covariance[j], m.noise[j]
-        b = unresolved = 0
-        for t in range(X.shape[0]):
-            if not np.isnan(Y[t, first]):
-                rows[b] = t
-                b += 1
-        if b == 0:
-            continue
-        for i in range(b):
-            x = X[rows[i]]
-            kappa = features.kernel_values(m, x, n)
-            share_jitter(m, x, kappa)
-            # [huber2013] Eq. (13) in coordinates in which the prior of the basis values is the identity.
-            triangular.solve_transposed(m.factor, k, n, Phi[i])
-            multiply(S, Phi[i], n, H[i])
-            posterior.means(mu, Phi[i], n, mean)
-            for o in range(first, last):
-                errors[i, o] = Y[rows[i], o] - mean[o]
-            for c in range(i):
-                other = X[rows[c]]
-                program.cross(operations, theta, other.reshape(1, other.size), value.size, x, value, scratch)
-                V[i, c] = value[0] - dot(Phi[c], Phi[i], n) + dot(Phi[c], H[i], n)
-            own, residual = noise_of(noise, conditions, rows[i], j), kappa - dot(Phi[i], Phi[i], n)
-            unresolved += 1 if residual + own < posterior.COVARIANCE_NOISE * kappa else 0
-            V[i, i] = residual + dot(Phi[i], H[i], n) + own
-        # [huber2013] Eqs. (14)-(16): the gain by a factor of the innovations' covariance.
-        if not triangular.factorize(V, b, R):
-            m.counters.skipped_rows += b
-            continue
-        for i in range(b):  # H <- R^-T H and errors <- R^-T errors, row by row
-            for c in range(i):
-                t = R[c, i]
-                for o in range(n):
-                    H[i, o] -= t * H[c, o]
-                for o in range(first, last):
-                    errors[i, o] -= t * errors[c, o]
-            for o in range(n):
-                H[i, o] /= R[i, i]
-            for o in range(first, last):
-                errors[i, o] /= R[i, i]
-                posterior.learn_mean(mu, o, 1.0, H[i], errors[i, o], n)
-            posterior.learn_covariance(S, 1.0, 0.0, H[i], 1.0, n)
-        if unresolved > 0:
-            m.counters.unresolved_rows += unresolved
-            posterior.keep_positive(S, n)
-        m.counters.change = ABSORBED

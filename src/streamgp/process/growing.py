@@ -17,7 +17,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import budget, features, observation, posterior
-from streamgp.process.row import add_residual, compare_with_prior, inject_overdue, kept, put_back
+from streamgp.process.row import add_residual, kept, put_back
 from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
 from streamgp.process.time import clipped, pass_time, prior_variance
 
@@ -61,8 +61,6 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
     if gamma2 < ROUNDING * kappa:
         m.counters.negative_residuals += 1 if gamma2 < -NEGATIVE * kappa else 0
         gamma2 = 0.0
-    if m.plan.injects and m.plan.half_life > 0.0:
-        inject_overdue(m, m.counters.points)
     n = m.counters.points
     admit = (
         (n < m.plan.capacity or m.plan.evict != budget.NEVER)
@@ -93,7 +91,7 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
     if m.counters.unresolved_rows == unresolved and is_too_exact(m):
         m.counters.unresolved_rows += 1
     if m.plan.check_every > 0:
-        compare_with_prior(m, m.counters.points)
+        m.counters.rows_since_check += 1
 
 
 @inlined

@@ -23,6 +23,7 @@ from streamgp.contract.checks import LARGEST, check
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction, root_of
 from streamgp.kernels import program
+from streamgp.linalg.dense import symmetric
 from streamgp.process import features, memory, time
 from streamgp.process.started import Started
 from streamgp.settings import FloatArray
@@ -60,8 +61,7 @@ class Function:
         else:
             m = self._temporal + n
             self.mu = state.mu[:m].copy()
-            low = np.tril(state.covariance[:, :m, :m])
-            self.S = low + np.tril(low, -1).transpose(0, 2, 1)
+            self.S = symmetric(state.covariance[:, :m, :m])
             if model._least_squares:
                 self.S[:] = 0.0
         # An estimated signal power scales the variances.
@@ -136,19 +136,16 @@ class Function:
                 return np.zeros((len(Z), 0))
             K = self.kernel(Z, self.points)
             return np.ascontiguousarray(solve_triangular(self.factor, K.T, trans="T", check_finite=False).T)
-        if self._parts.kind == features.FOURIER:  # [gijsberts2013] Eq. (6)
-            angles = Z @ self._state.frequencies.T
-            amplitude = math.sqrt(self._state.parameters[0] / angles.shape[1])
-            return amplitude * np.hstack([np.cos(angles), np.sin(angles)])
-        constant = np.ones((len(Z), self._n - Z.shape[1]))
-        return np.hstack([Z, constant]) / math.sqrt(self._parts.delta)
+        if self._parts.kind == features.LINEAR:
+            constant = np.ones((len(Z), self._n - Z.shape[1]))
+            return np.hstack([Z, constant]) / math.sqrt(self._parts.delta)
+        angles = Z @ self._state.frequencies.T
+        amplitude = math.sqrt(2.0 * self._state.parameters[0] / self._n)  # [gijsberts2013] Eq. (6)
+        return amplitude * np.hstack([np.cos(angles), np.sin(angles)])
 
     def kernel(self, X: FloatArray, Z: FloatArray) -> FloatArray:
         """k(X, Z) with the present hyperparameters."""
-        K = np.empty((len(X), len(Z)))
-        bound = program.Program(self._operations, self._state.parameters)
-        program.matrix(*bound, Z, X, K, np.empty(bound.scratch(len(Z), X.shape[1])))
-        return K
+        return program.Program(self._operations, self._state.parameters).between(X, Z)
 
     def prior_variances(self, Z: FloatArray) -> FloatArray:
         """(1 + jitter) k(z, z) of n rows."""

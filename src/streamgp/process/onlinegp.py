@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
-from streamgp.compiled import compile_now
 from streamgp.contract import freerun, inputs, spacing
-from streamgp.contract.checks import MOVE_IS_DUE
 from streamgp.contract.conditions import NOISE, TIME, refuse_past
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE
+from streamgp.contract.lanes import ALONE, IN_TURN, PREDICTED, TAKEN
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.stackable import Row
 from streamgp.kernels import SquaredExponential
 from streamgp.kernels.temporal import BesideInputs
 from streamgp.process import mean as prior_mean
-from streamgp.process import observation, slopes, stream
-from streamgp.process.adapt import sngd
+from streamgp.process import observation, rare
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
+from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.features import Features
 from streamgp.process.forgetting import Forgetting
 from streamgp.process.joint import Draws, Function, Pasts
@@ -29,10 +26,10 @@ from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.likelihood import refuse as refuse_targets
 from streamgp.process.mean import MeanSetting
 from streamgp.process.memory import Memory
-from streamgp.process.memory_model import MemoryModel
 from streamgp.process.predictive import TimePrediction
 from streamgp.process.readable import Readable
 from streamgp.process.row import LATEST, LEARNED, SEEN
+from streamgp.process.slopes import slopes
 from streamgp.process.uncertain import moments
 from streamgp.settings import FloatArray, Setting, number, one_of, optional
 from streamgp.vocabulary import FORMS, Form, Noise, Outputs
@@ -94,8 +91,7 @@ class OnlineGP(Readable):
         super()._start(d, p)
         covariances = 1 if self._shared else p
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * covariances, 0))
-        self._no_conditions, self._one = np.empty((0, NOISE + 1)), Row.empty()
-        self._one_prediction = self._one.out[:, :, 0]
+        self._no_conditions = np.empty((0, NOISE + 1))
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
@@ -106,14 +102,24 @@ class OnlineGP(Readable):
         if Y is not None and prior is not None:
             Y = Y - prior
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
-        self._learn_rows(X, self._no_targets if Y is None else Y, conditions, out)
+        self._pass(TAKEN[report, Y is not None], X, Y, conditions, out)
         return self._above(prior, self._prediction(out)) if report else None
 
-    def _learn_rows(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, out: FloatArray) -> None:
-        """Take rows; their predictions go where there is room for them."""
-        given = self._no_conditions if conditions is None else conditions
-        numbers = self._numbers.records, self._numbers.buffers, *self._lanes
-        status, at = passed(self._run, (*numbers, self._with_features(X), Y, given, out))
+    def _pass(
+        self,
+        kinds: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        out: FloatArray,
+    ) -> None:
+        """Let the loop take rows of these kinds; their predictions go where there is room for them."""
+        given = (
+            self._with_features(X),
+            self._no_targets if Y is None else Y,
+            self._no_conditions if conditions is None else conditions,
+        )
+        status, at = rare.pass_rows(self._run, self._numbers, self._lanes, kinds, *given, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 
@@ -126,8 +132,9 @@ class OnlineGP(Readable):
         if not self._may_take_turns():
             return super()._in_turn(learned, Y, X, issued)
         prior, rows = self._prior_mean(learned), np.stack([learned, X], axis=1).reshape(-1, X.shape[1])
-        out = np.empty((len(self._no_predictions), len(rows)))
-        self._learn_rows(rows, Y if prior is None else Y - prior, None, out)
+        out, targets = np.empty((len(self._no_predictions), len(rows))), np.full((len(rows), Y.shape[1]), np.nan)
+        targets[::2] = Y if prior is None else Y - prior
+        self._pass(IN_TURN, rows, targets, None, out)
         return self._above(self._prior_mean(X), self._prediction(out[:, 1::2]))
 
     def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
@@ -210,11 +217,7 @@ class OnlineGP(Readable):
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         out = self._room_for(len(X))
-        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        given = self._no_conditions if conditions is None else conditions
-        status, _, at = self._run(*lanes, self._with_features(X), self._no_targets, given, out, 0, 0, False)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
+        self._pass(PREDICTED, X, None, conditions, out)
         return self._above(self._prior_mean(X), self._with_components(out))
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
@@ -222,19 +225,13 @@ class OnlineGP(Readable):
             raise ValueError(
                 f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
             )
-        slopes.prepare()
-        out, (p, q) = self._room_for(len(X)), self._outputs_and_covariances()
-        by_mean, by_variance = np.empty((len(X), p, X.shape[1])), np.empty((len(X), q, X.shape[1]))
-        given = self._no_conditions if conditions is None else conditions
-        linear, none = self._linear, np.empty((len(X), 0, X.shape[1]))
-        of_features = none if linear is None else linear.slopes(X) * linear.scales(X.shape[1])[:, None]
-        rows, numbers = self._with_features(X), self._numbers
-        slopes.run(numbers.records, numbers.buffers, rows, given, of_features, out, by_mean, by_variance)
+        predicted = self._predict(X, conditions)
+        times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
+        by_mean, by_variance = slopes(self, X, self._later(times))
         if self._mean is not None:
-            by_mean += prior_mean.slopes(self._mean, X, p)
+            by_mean = by_mean + prior_mean.slopes(self._mean, X, by_mean.shape[1])
         if not self.has_variance:
             by_variance[:] = np.nan
-        predicted = self._above(self._prior_mean(X), self._with_components(out))
         return predicted._with_gradients(by_mean, by_variance)
 
     def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
@@ -320,22 +317,6 @@ class OnlineGP(Readable):
     def _recalls_rows(self) -> bool:
         return self._memory.recalls
 
-    def _quick(self) -> bool:
-        return self._direct and self._shape.p == 1 and not self._needs_time
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        numbers, advance = self._numbers, Y is not None
-        Y = self._no_targets if Y is None else Y
-        given = X, Y, self._no_conditions, self._one_prediction
-        status, _, at = self._run(numbers.records, numbers.buffers, *ALONE, *given, 0, 0, advance)
-        if status == MOVE_IS_DUE:
-            sngd.finish_interval(numbers.records, numbers.buffers, 0)
-        elif status:
-            inputs.refuse(status, at, many=False)
-        if not self.has_variance:
-            self._one_prediction[1:] = np.nan
-        return self._one
-
     def _prediction(self, out: FloatArray) -> Prediction:
         """The rows that compiled code filled: means, variances, noises; of a model without a variance the means."""
         p, q = self._outputs_and_covariances()
@@ -353,22 +334,6 @@ class OnlineGP(Readable):
             raise ValueError(why)
         if self._d is None or factor == 1:
             return
-        compile_now(stream.forget)
-        stream.forget(self._numbers.records, self._numbers.buffers, factor)
+        rare.forget(self._numbers, factor)
 
-    forget.__doc__ = MemoryModel.forget.__doc__
-
-
-def passed(run: Any, given: tuple[np.ndarray, ...]) -> tuple[int, int]:
-    """Let a loop (stream.py) learn all rows, hyperparameters moving where that is due; a status, and the row at fault.
-
-    Args:
-        run: the loop.
-        given: its arrays.
-    """
-    records, buffers, models = given[:3]
-    status, lane, at = run(*given, 0, 0, True)
-    while status == MOVE_IS_DUE:
-        sngd.finish_interval(records, buffers, models[lane])
-        status, lane, at = run(*given, lane, at + 1, True)
-    return status, at
+    forget.__doc__ = CompiledModel.forget.__doc__

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import NOTHING, WHOLE, apart, compiled
+from streamgp.compiled import compiled
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
-from streamgp.linalg.symmetric import multiply
+from streamgp.contract.lanes import LEARN
 from streamgp.process import posterior
-from streamgp.process.state import LAYOUT
 
 Array = NDArray
 
@@ -85,60 +84,15 @@ def kept(scale: float) -> float:
     return min(scale, 1.0 / scale) if scale > 0.0 else 0.0
 
 
-@apart(NOTHING, LAYOUT.model, WHOLE)
-def inject_overdue(m: Model, n: int) -> None:
-    """Before a row is learned: uncertainty that may have doubled since it was last capped is injected and capped now.
-
-    Between two rows it may grow by any factor. The row itself then injects nothing, and h = S phi is that of the new S.
-    """
-    clock, scale, y = m.clock, m.scale, m.y
-    for j in range(m.plan.covariances):
-        if np.isnan(y[j]) or clock[HALVINGS, j] <= 1.0:
-            continue
-        clock[HALVINGS, j] = 0.0
-        inject(m, j, scale[j], n)
-        if not m.plan.factored:
-            multiply(m.covariance[j], m.phi, n, m.h[j])
-        scale[j] = 1.0
-
-
 @compiled
-def inject(m: Model, j: int, scale: float, n: int) -> None:
-    """S <- scale S for covariance j, capped at the prior, with all that is carried along."""
-    S = m.covariance[j]
-    variances, inverse = m.weight_variance, m.inverse_diagonal
-    if m.plan.factored:
-        first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-        z, noise = m.mu[:, first:last], m.noise[j]
-        m.counters.capped_directions += posterior.inflate_information(S, z, noise, scale, n)
-    else:
-        m.counters.capped_directions += posterior.inflate(S, scale, n)
-    if variances.shape[0] > 0:
-        for i in range(n):
-            variances[j, i] = min(scale * variances[j, i], inverse[i])
-    fade(m, j, 1.0 / scale)
-
-
-@compiled
-def compare_with_prior(m: Model, n: int) -> None:
-    """After a row: injected uncertainty is compared with the prior when it may have doubled."""
-    m.counters.rows_since_check += 1
-    if m.counters.rows_since_check >= m.plan.check_every:
-        m.counters.rows_since_check = 0
-        cap(m, n)
-
-
-@apart(NOTHING, LAYOUT.model, WHOLE)
-def cap(m: Model, n: int) -> None:
-    """Cap the covariances at the prior's, and count in how many directions they stood above."""
-    for j in range(m.plan.covariances):
-        S = m.covariance[j]
-        if m.plan.factored:
-            first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-            z, noise = m.mu[:, first:last], m.noise[j]
-            m.counters.capped_directions += posterior.inflate_information(S, z, noise, 1.0, n)
-        else:
-            m.counters.capped_directions += posterior.clip_to_prior(S, n)
+def is_overdue(m: Model, Y: Array, conditions: Array, t: int, kind: int) -> bool:
+    """Whether uncertainty that row t injects may have doubled since it was last capped."""
+    overdue = False
+    if m.plan.injects and m.plan.half_life > 0.0 and kind & LEARN and conditions.shape[0] > 0:
+        for j in range(m.plan.covariances):
+            halvings = (conditions[t, TIME] - m.clock[LEARNED, j]) / m.plan.half_life
+            overdue = overdue or (not np.isnan(Y[t, j]) and m.clock[HALVINGS, j] + halvings > 1.0)
+    return overdue
 
 
 @compiled

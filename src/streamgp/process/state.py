@@ -59,14 +59,11 @@ PLAN = np.dtype(
         # Where functions are that loops call by their address (compiled.apart); 0: the model never does.
         ("kernel_values", np.int64),
         ("as_gaussian", np.int64),
-        ("learn_batch", np.int64),
         ("before_learning", np.int64),
         ("after_learning", np.int64),
         ("arrive", np.int64),
         ("pass_time", np.int64),
         ("report_components", np.int64),
-        ("inject_overdue", np.int64),
-        ("cap", np.int64),
     ]
 )
 
@@ -164,3 +161,8 @@ WORK = {
 }
 
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
+
+
+def outputs_of(j: int, covariances: int) -> slice:
+    """The outputs that have covariance j: one, or all where they share it."""
+    return slice(j, j + 1) if covariances > 1 else slice(None)

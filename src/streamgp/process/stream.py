@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from numpy.typing import NDArray
 
-from streamgp.arrays import Model, opened
-from streamgp.compiled import MATRIX, NUMBER, WHOLE_TRIPLE, caller, compiled, entry, inlined
-from streamgp.contract.checks import FINE, MOVE_IS_DUE
+from streamgp.arrays import Model
+from streamgp.compiled import WHOLE_TRIPLE, caller, compiled, inlined
+from streamgp.contract.checks import DUE_AFTER, FINE
 from streamgp.contract.lanes import ADVANCE, PREDICT
 from streamgp.linalg.vector import copy
 from streamgp.process import features, fixed, growing, kept, loop, time
 from streamgp.process.adapt import sngd
-from streamgp.process.row import AT, go_back, inject, meet
+from streamgp.process.row import AT, is_overdue, meet
 from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
@@ -111,7 +111,10 @@ def learn(
     if m.plan.theta > 0:
         sngd.before_learning(m)
     learn_seen(m, kappa, gamma2)
-    return MOVE_IS_DUE if m.plan.theta > 0 and sngd.after_learning(m) else FINE
+    due = m.plan.check_every > 0 and m.counters.rows_since_check >= m.plan.check_every
+    if m.plan.theta > 0:
+        due = sngd.after_learning(m) or due
+    return DUE_AFTER if due else FINE
 
 
 @inlined
@@ -148,7 +151,7 @@ run_growing = loop.of(
     __name__,
     "run_growing",
     LAYOUT,
-    is_overdue=loop.never,
+    is_overdue=is_overdue,
     predict=predict_growing,
     report=report,
     learn=learn_growing,
@@ -157,7 +160,7 @@ run_fixed = loop.of(
     __name__,
     "run_fixed",
     LAYOUT,
-    is_overdue=loop.never,
+    is_overdue=is_overdue,
     predict=predict_fixed,
     report=report,
     learn=learn_fixed,
@@ -166,21 +169,8 @@ run_kept = loop.of(
     __name__,
     "run_kept",
     LAYOUT,
-    is_overdue=loop.never,
+    is_overdue=is_overdue,
     predict=predict_kept,
     report=report,
     learn=learn_kept,
 )
-
-
-@entry(LAYOUT.type, MATRIX, NUMBER)
-def forget(records: Array, buffers: Array, factor: float) -> None:
-    """Let what was learned fade once, as forgetting by this factor does at a row."""
-    m = opened(records, buffers, 0)
-    n = weights_in_use(m)
-    for j in range(m.plan.covariances):
-        if m.plan.injects or m.plan.factored:
-            inject(m, j, 1.0 / factor, n)
-        else:
-            go_back(m, j, factor, n)
-    m.last_prediction[0] = 0.0  # what was predicted holds no longer

@@ -20,8 +20,8 @@ from streamgp.contract.prediction import packed
 from streamgp.encoded.model import Encoded
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import AUTO, Request
+from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.memory import Reservoir
-from streamgp.process.memory_model import MemoryModel
 from streamgp.serve.messages import RefusedError
 from streamgp.wrappers.columns import Columns
 from streamgp.wrappers.driftaware import DriftAware
@@ -195,7 +195,7 @@ def reservoirs(model: StreamModel) -> list[Reservoir]:
     """The reservoirs of a model, and of those within it, that are not too large but take long to build."""
     if isinstance(model, Composite):
         return [part for one in model._models for part in reservoirs(one)]
-    memory = model._memory if isinstance(model, MemoryModel) else None
+    memory = model._memory if isinstance(model, CompiledModel) else None
     if not isinstance(memory, Reservoir) or memory.recurrent is not None:
         return []
     return [memory] if QUICK < memory.units <= UNITS else []

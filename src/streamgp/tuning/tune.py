@@ -15,11 +15,11 @@ from streamgp.contract.checks import check
 from streamgp.contract.model import StreamModel
 from streamgp.filters.model import Filter
 from streamgp.kernels import Kernel
+from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.features import Features, Fourier
 from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.mean import LinearMean
 from streamgp.process.memory import Memory, Window, remembered
-from streamgp.process.memory_model import MemoryModel
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, whole
@@ -332,4 +332,4 @@ def _kernel_of(model: StreamModel, settings: dict[str, Any]) -> tuple[Kernel | N
 
 
 def _memory_of(model: StreamModel) -> Memory:
-    return model._memory if isinstance(model, MemoryModel) else Window(model.get_params().get("depth", 1))
+    return model._memory if isinstance(model, CompiledModel) else Window(model.get_params().get("depth", 1))

@@ -300,11 +300,7 @@ def start(m: Model, j: int, error: float, usable: bool, log_deviation: float) ->
     if error == 0.0:
         return
     trackers, count = m.trackers[j], m.rates.size
-    log_unit, root_size, kind_rows = (
-        m.log_unit,
-        m.root_size[j],
-        m.kind_rows[j],
-    )
+    log_unit, root_size, kind_rows = m.log_unit, m.root_size[j], m.kind_rows[j]
     size = np.log(abs(error))
     if kind_rows[ABSOLUTE] == 0.0:
         log_unit[j] = size

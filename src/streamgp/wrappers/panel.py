@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.arrays import Numbers
 from streamgp.compiled import address_of
 from streamgp.contract import inputs
-from streamgp.contract.checks import MOVE_IS_DUE
-from streamgp.contract.lanes import ALONE, Lanes
+from streamgp.contract.checks import DUE_AFTER
+from streamgp.contract.lanes import ALONE, IN_TURN, PREDICTED, TAKEN, Lanes
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.process.adapt import sngd
-from streamgp.process.onlinegp import OnlineGP, passed
+from streamgp.process import rare
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.wrappers import scaling, seats
 from streamgp.wrappers.columns import Columns
@@ -84,15 +85,13 @@ class Panel(NamedTuple):
 
     Args:
         run: their compiled loop.
-        records: (members,) theirs among those of all panels.
-        buffers: (members, numbers) theirs among those of all panels.
+        numbers: theirs, among those of all panels.
         members: which of all that sit in panels they are.
         inputs: which of the inputs of all of these are theirs.
     """
 
     run: Any
-    records: np.ndarray
-    buffers: FloatArray
+    numbers: Numbers
     members: slice
     inputs: slice
 
@@ -127,9 +126,8 @@ class Panels:
         self._move_units(seated)
         self._panels = self._side_by_side(kinds) if kinds else []
         # Whether rows may go in turn: members keep nothing of rows that wait, and remember none.
-        batches = any(panel.records["plan"]["batch"].max() > 1 for panel in self._panels)
         remembering = self._remembered_at or self._noting_more or self._may_sleep
-        self.may_take_turns = not (self.issued_width or remembering or batches)
+        self.may_take_turns = not (self.issued_width or remembering)
 
     def _remember_together(self, wrappers: list[Mapped], d: int) -> None:
         """Lay the last rows of wrappers that remember nothing else side by side."""
@@ -183,7 +181,8 @@ class Panels:
                 moved = own[0][m : m + 1], own[1][m : m + 1]
                 moved[0][:], moved[1][:] = seat.process._numbers.records, seat.process._numbers.buffers
                 seat.process._place_at(*moved)
-            panels.append(Panel(kind.run, *own, slice(i, i + k), slice(j, j + k * kind.inputs)))
+            numbers = kinds[kind][0].process._numbers.at(*own)
+            panels.append(Panel(kind.run, numbers, slice(i, i + k), slice(j, j + k * kind.inputs)))
         self._asleep = np.zeros(len(self._places), dtype=bool)
         self._for_one = (
             *(self._source, self._asleep, self._columns, self._input_units[..., 0], self._origins),
@@ -238,7 +237,7 @@ class Panels:
         self._note(X, Y)
         predicted = np.empty((1, 3, n, self._size))
         for panel in self._panels:
-            told = self._run_many(panel, seen[:, panel.inputs], targets[:, panel.members])
+            told = self._run_many(panel, TAKEN[True, True], seen[:, panel.inputs], targets[:, panel.members])
             told[0] += origins[:, panel.members]  # rounded apart, as for one row
             predicted[0][..., self._places[panel.members]] = told
         self._ask_others(lambda member: member._advance(X, Y, True), predicted)
@@ -258,7 +257,9 @@ class Panels:
         seen, origins = rows.take(self._columns, axis=1), rows.take(self._origins, axis=1)
         for panel in self._panels:
             own = origins[:, panel.members]
-            told = self._run_many(panel, seen[:, panel.inputs], Y - own[::2])[:, 1::2]
+            targets = np.full(own.shape, np.nan)
+            targets[::2] = Y - own[::2]
+            told = self._run_many(panel, IN_TURN, seen[:, panel.inputs], targets)[:, 1::2]
             told[0] += own[1::2]
             predicted[0][..., self._places[panel.members]] = told
         self._ask_others(lambda member: member._in_turn(learned, Y, X, np.empty((n, 0))), predicted)
@@ -278,27 +279,28 @@ class Panels:
             start, stop = self._issued_from[place : place + 2]
             member._resolve(X, Y, issued[:, start:stop], None)
 
-    def _run_many(self, panel: Panel, seen: FloatArray, targets: FloatArray) -> FloatArray:
-        """Predict and learn rows with the members of a panel.
+    def _run_many(self, panel: Panel, kinds: np.ndarray, seen: FloatArray, targets: FloatArray) -> FloatArray:
+        """Let the members of a panel take rows.
 
         Args:
             panel: of k members.
+            kinds: of the rows.
             seen: (n, k d) their inputs, those of one member after those of the other.
-            targets: (n, k), or (n / 2, k): every other row, from the second one on, is only predicted.
+            targets: (n, k).
 
         Returns:
             (3, n, k) means, variances and noises.
         """
         n, k = len(seen), targets.shape[1]
-        lanes, of_targets = (Lanes(np.arange(k), np.arange(0, k * rows + 1, rows)) for rows in (n, len(targets)))
+        lanes = Lanes(np.arange(k), np.arange(0, k * n + 1, n))
         X = np.ascontiguousarray(seen.reshape(n, k, -1).transpose(1, 0, 2)).reshape(k * n, -1)
         Y = np.ascontiguousarray(targets.T).reshape(-1, 1)
         out, told = np.empty((3, k * n)), np.empty((3, k * n, 1))
         shift, scale = self._input_units[:, panel.inputs].reshape(2, k, -1)
         target_shift, target_scale = self._target_units[:, panel.members]
         scaling.to_standard(*lanes, X, shift, scale, X)
-        scaling.to_standard(*of_targets, Y, target_shift, target_scale, Y)
-        status, at = passed(panel.run, (panel.records, panel.buffers, *lanes, X, Y, Y[:0], out))
+        scaling.to_standard(*lanes, Y, target_shift, target_scale, Y)
+        status, at = rare.pass_rows(panel.run, panel.numbers, lanes, kinds, X, Y, Y[:0], out)
         if status:
             inputs.refuse(status, at % n, many=True)
         mean, variance, noise = out[..., None]
@@ -334,11 +336,12 @@ class Panels:
         if not self._panels:
             return
         given = np.nan if Y is None else Y.item(), *self._for_one, predicted
-        status, k, lane, at = seats.take(*given, 0, 0, 0, Y is not None)
-        while status == MOVE_IS_DUE:
-            panel = self._panels[-1 - k]
-            sngd.finish_interval(panel.records, panel.buffers, lane)
-            status, k, lane, at = seats.take(*given, k, lane, at + 1, True)
+        kinds = PREDICTED if Y is None else TAKEN[True, True]
+        status, k, lane, at = seats.take(*given, 0, 0, 0, kinds)
+        while status == DUE_AFTER:
+            numbers, one = self._panels[-1 - k].numbers, slice(lane, lane + 1)
+            rare.settle(numbers.at(numbers.records[one], numbers.buffers[one]))
+            status, k, lane, at = seats.take(*given, k, lane, at + 1, kinds)
         if status:
             inputs.refuse(status, at, many=False)
 

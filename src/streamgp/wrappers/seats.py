@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, INDICES, MATRIX, NUMBER, SWITCHES, VECTOR, WHOLE, WHOLES, compiled, entry
+from streamgp.compiled import INDICES, MATRIX, NUMBER, SWITCHES, VECTOR, WHOLE, WHOLES, compiled, entry
 from streamgp.contract.checks import FINE
+from streamgp.contract.lanes import ADVANCE
 from streamgp.process.stream import ARGUMENTS, run_at
 from streamgp.wrappers.scaling import standard
 
@@ -48,7 +49,7 @@ def from_seats(told: Array, panels: Array, units: Array, origin: Array, places: 
 
 @entry(
     *(NUMBER, VECTOR, SWITCHES, INDICES, MATRIX, INDICES, MATRIX, INDICES, INDICES, WHOLES),
-    *(ARGUMENTS[0], VECTOR, INDICES, VECTOR, MATRIX, WHOLE, WHOLE, WHOLE, BOOLEAN),
+    *(ARGUMENTS[0], VECTOR, INDICES, VECTOR, MATRIX, WHOLE, WHOLE, WHOLE, INDICES),
 )
 def take(
     y: float,
@@ -69,9 +70,9 @@ def take(
     panel: int,
     lane: int,
     at: int,
-    advance: bool,
+    kinds: Array,
 ) -> tuple[int, int, int, int]:
-    """Predict one row with all members; when advancing, they learn its target, too.
+    """Predict one row with all members, or let them learn it, too.
 
     Args:
         y: the target, NaN where there is none.
@@ -89,14 +90,15 @@ def take(
         lanes: 0, 1, ..., as many as members, and one more.
         told: (3 * members,) room for what the members predict in their own units.
         predicted: (3, size of the committee) receives means, variances and noises.
-        panel: at which to begin, later than the first after a move.
+        panel: at which to begin, later than the first where a loop had stopped.
         lane: of this panel, in the same way.
         at: row of this panel, in the same way.
-        advance: whether to learn the row.
+        kinds: of the row, one.
 
     Returns:
         A status, and the panel, the lane and the row at which it arose, as the loops return it.
     """
+    advance = kinds[0] & ADVANCE != 0
     inputs, origin, targets = to_seats(row, columns, input_units, origins, y, target_units, asleep)
     for k in range(panel, panels.shape[0]):
         # A row is learned in the opposite order: what was predicted last is still in the processor's cache.
@@ -108,13 +110,13 @@ def take(
             buffers[panels[i, BUFFER] : panels[i, BUFFER] + size * width].reshape(size, width),
             lanes[:size],
             lanes[: size + 1],
+            kinds,
             inputs[panels[i, INPUT] : panels[i, INPUT] + size * d].reshape(size, d),
             targets[first : first + size] if advance else targets[:0],
             targets[:0],  # no conditions
             told[3 * first : 3 * (first + size)].reshape(3, size),
             lane,
             at,
-            advance,
         )
         if status != FINE:
             return status, k, lane, at

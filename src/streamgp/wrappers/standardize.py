@@ -13,7 +13,7 @@ from streamgp.compiled import address_of, compile_now
 from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, WEIGHT
 from streamgp.contract.freerun import Independent, Trajectories
-from streamgp.contract.lanes import ALONE, Lanes
+from streamgp.contract.lanes import ALONE, PREDICTED, TAKEN, Lanes
 from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -356,7 +356,7 @@ class Standardize(StackableWrapper, Mapped):
             model._one.out,
             self._one.out,
             *calibration,
-            Y is not None,
+            PREDICTED if Y is None else TAKEN[True, True],
         )
         if status:
             inputs.refuse(status, 0, many=False)

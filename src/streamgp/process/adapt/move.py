@@ -1,12 +1,12 @@
-"""Moving a posterior to other hyperparameters: what was learned from the data stays, the prior under it is exchanged.
+"""The move of hyperparameters at the end of an interval: one natural step, and the posterior with it.
 
-When K = R'R becomes K' = R''R' and the noise of what was learned is multiplied by r, then with P = R R'^-1, S = L L',
-W = P'L and B = W'W + (I - L'L) / r = N N'
+What was learned from the data stays, the prior under it is exchanged. When K = R'R becomes K' = R''R' and the noise of
+what was learned is multiplied by r, then with P = R R'^-1, S = L'L, W = L P and B = W W' + (I - L L') / r = C'C
 
-    S' = V V'      mu' = V N^-1 L^-1 mu / r      V = W N^-T      (V and W lower, N upper triangular)
+    S' = V'V      mu' = V' C^-T L^-T mu / r      V = C^-T W
 
 positive by construction, without an inverse of S or K. Equal to the batch GP under the new hyperparameters. Fourier
-features under another variance are the case P = I / c. The other way, ``rebuild``, is the paper's: learn the basis
+features under another variance are the case P = I / c. The other way, ``rebuilt``, is the paper's: learn the basis
 points' own targets again.
 
 Points that the others explain under the new kernel leave first. Were the prior variance any number of times the noise,
@@ -15,20 +15,17 @@ that would feed on itself: few points need more variance, and more variance leav
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.arrays import Model
-from streamgp.compiled import compiled, inlined
-from streamgp.kernels import program
-from streamgp.linalg import symmetric, triangular
-from streamgp.linalg.vector import copy, dot
-from streamgp.process import budget, features, growing, posterior
-from streamgp.process.adapt.gradient import residual_noise
-
-Array = NDArray
+from streamgp.arrays import Numbers
+from streamgp.kernels.program import Program, loading_units
+from streamgp.linalg.dense import factorize, inverse, solve, solve_transposed, symmetric
+from streamgp.process import budget, features
+from streamgp.process.adapt.sngd import count_moved
+from streamgp.process.state import GATHERING, RESTING, STOPPED, outputs_of
+from streamgp.settings import FloatArray
 
 # Of the prior variance to the noise. Here a point leaves (budget.py) when the others know it to 1e-6 of its variance,
 # which is the noise; at ten times the ratio it would be a hundred times the noise.
@@ -37,291 +34,308 @@ LARGEST_RATIO = 1e6
 # Nats a row that the points which leave at one move may take with them.
 MOST_LOST = 0.01
 
+TRIES = 6  # of a step, each half as long as the one before
 
-@inlined
-def move_to(m: Model, unit: Array, here: Array, step: Array) -> bool:
-    """Take the posterior from here to here + step, logarithms where they have no unit; False where it fails."""
-    count, q = m.parameters.size, m.plan.covariances
-    parameters, noise = np.empty(count), np.empty(q)
-    for h in range(count):
-        there = here[h] + step[h]
-        parameters[h] = there if unit[h] > 0.0 else np.exp(there)
-    for j in range(q):
-        noise[j] = np.exp(here[count + j] + step[count + j])
-    if m.plan.features == features.FOURIER:
-        moved = rescale(m, parameters[0], noise)
+
+class Known(NamedTuple):
+    """A posterior, and the factor of the prior of its basis points.
+
+    Args:
+        R: (n, n), upper triangle; of Fourier features (0, 0).
+        mu: (coordinates, outputs).
+        S: (covariances, coordinates, coordinates), full.
+    """
+
+    R: FloatArray
+    mu: FloatArray
+    S: FloatArray
+
+
+class Moved(NamedTuple):
+    """A posterior after a move: mu, and V with S = V'V for each covariance."""
+
+    mu: FloatArray
+    V: FloatArray
+
+
+def finish_interval(numbers: Numbers) -> None:
+    """Move; then rest, unless adaptation has ended."""
+    counters, plan = numbers.counters[0], numbers.plan[0]
+    move(numbers)
+    if counters["phase"] == GATHERING:
+        counters["phase"] = RESTING
+    # The row that ended the interval is counted now. Where points neither come nor go, there is nothing to rest for.
+    counters["phase_rows"] = -1 if plan["features"] == features.DICTIONARY else plan["rest"] - 1
+    count_moved(numbers.records, numbers.buffers)
+
+
+def move(numbers: Numbers) -> None:
+    """One natural step of theta and the posterior with it; halved where it cannot be solved well or loses too much."""
+    state, counters, plan = numbers.state, numbers.counters[0], numbers.plan[0]
+    counters["moves"] += 1
+    moves, longest = int(counters["moves"]), plan["longest"]
+    # [soh2014] Eq. (52): the gradient by the inverse of the Fisher matrix
+    root, failed = factorize(state.fisher)
+    if failed:  # possible where rows computed a part of it only: its diagonal
+        root = np.diag(np.sqrt(np.diagonal(state.fisher)))
+    step = (
+        solve(root, solve_transposed(root, state.gradient)) * plan["rate"] / moves ** plan["decay"] / plan["interval"]
+    )
+    if plan["features"] == features.DICTIONARY:
+        step = held(numbers, root, step)
+    unit = units(numbers)
+    scale = np.where(unit > 0.0, unit, 1.0)
+    relative = np.clip(step / scale, -longest, longest)
+    step, here = scale * relative, theta(numbers, unit)
+    counters["calm"] = counters["calm"] + 1 if relative @ relative < plan["tolerance"] else 0
+    if plan["tolerance"] > 0.0 and counters["calm"] >= plan["patience"]:
+        step = state.average - here  # Polyak's average of the path is where it ends
+        counters["phase"] = STOPPED
+    for _ in range(TRIES):
+        if move_to(numbers, unit, here + step):
+            break
+        counters["reduced_steps"] += 1
+        step *= 0.5
+    weight = 4.0 / (moves + 3.0) if moves > 1 else 1.0  # recent steps count more
+    state.average += weight * (theta(numbers, unit) - state.average)
+
+
+def units(numbers: Numbers) -> FloatArray:
+    """The unit of each coordinate of theta that is a loading; 0 where it is a logarithm."""
+    unit = np.zeros(numbers.state.gradient.size)
+    loading_units(*program_of(numbers), numbers.work.seen.size, unit)
+    return unit
+
+
+def theta(numbers: Numbers, unit: FloatArray) -> FloatArray:
+    """The present coordinates: log hyperparameters of the kernel, or loadings as they are, then log noise."""
+    values = np.concatenate([numbers.state.parameters, numbers.state.noise])
+    return np.where(unit > 0.0, values, np.log(np.where(unit > 0.0, 1.0, values)))
+
+
+def held(numbers: Numbers, root: FloatArray, step: FloatArray) -> FloatArray:
+    """Where a step would take the prior variance too far above a noise, the best one that does not.
+
+    That is, by the Fisher matrix F = root'root, step - F^-1 n (n'step - room) / n'F^-1 n, where n'step is what the
+    logarithm of the ratio grows by.
+    """
+    state, points = numbers.state, numbers.count("points")
+    kappa = state.prior[:points].mean() if points else 0.0
+    for j in range(state.noise.size if kappa > 0.0 else 0):
+        n = np.concatenate([numbers.work.growth, np.zeros(state.noise.size)])
+        n[state.parameters.size + j] = -1.0
+        excess = n @ step - max(np.log(LARGEST_RATIO * state.noise[j] / kappa), 0.0)
+        if excess > 0.0:
+            n = solve_transposed(root, n)
+            step = step - excess / (n @ n) * solve(root, n)
+    return step
+
+
+def move_to(numbers: Numbers, unit: FloatArray, there: FloatArray) -> bool:
+    """Take the posterior to other coordinates of theta; False, and nothing changed, where it fails."""
+    state, plan = numbers.state, numbers.plan[0]
+    values = np.where(unit > 0.0, there, np.exp(np.where(unit > 0.0, 0.0, there)))
+    parameters, noise = np.split(values, [state.parameters.size])
+    if plan["features"] != features.FOURIER:
+        moved = move_basis(numbers, parameters, noise)
+    elif plan["factored"]:
+        moved = scale_information(numbers, parameters[0], noise)
     else:
-        moved = move_basis(m, parameters, noise)
+        moved = rescale(numbers, parameters[0], noise)
     if moved:
-        copy(parameters, count, m.parameters)
-        copy(noise, q, m.noise)
+        state.parameters[:], state.noise[:] = parameters, noise
     return moved
 
 
-@inlined
-def rescale(m: Model, variance: float, noise: Array) -> bool:
+def rescale(numbers: Numbers, variance: float, noise: FloatArray) -> bool:
     """Fourier features under another variance and noise."""
-    if m.plan.factored:
-        return scale_information(m, variance, noise)
-    n, scale = m.plan.temporal + m.plan.weights, np.sqrt(m.parameters[0] / variance)
-    P = np.zeros((n, n))
-    for i in range(n):
-        P[i, i] = 1.0 if i < m.plan.temporal else scale
-    return rebase(m, n, P, 1.0, noise)
-
-
-@compiled
-def move_basis(m: Model, parameters: Array, noise: Array) -> bool:
-    """Basis points under another kernel and noise."""
-    K = prior(m, parameters)
-    n = K.shape[0]
-    R, Q = np.zeros((n, n)), np.empty(n)
-    if m.plan.features == features.DICTIONARY:
-        growing.raise_to(noise, np.trace(K) / (LARGEST_RATIO * max(n, 1)))
-        full, left, leaving = K.copy(), np.arange(n), np.empty(n, np.int64)
-        n = keep_distinct(K, R, Q, np.min(noise), growing.stays(m), left, leaving)
-        if lost_density(m, full, R, n, left, noise) > MOST_LOST:
-            return False
-        for i in range(full.shape[0] - n):
-            growing.evict(m, leaving[i])
-            m.counters.indistinct_points += 1
-    elif not triangular.factorize(K, n, R):
+    state = numbers.state
+    P = np.ones(len(state.mu))
+    P[numbers.plan[0]["temporal"] :] = np.sqrt(state.parameters[0] / variance)
+    after = rebased(numbers, known(numbers, 0), np.diag(P), 1.0, noise)
+    if after is None:
         return False
-    before = after = 0.0
-    for i in range(n):
-        before += m.prior[i]
-        after += K[i, i]
-    if m.plan.rebuild:
-        rebuild(m, n, R, noise)
-    else:
-        q, old = m.plan.temporal, m.factor
-        P = np.eye(q + n)  # the prior over time stays
-        for i in range(n):  # row i of P solves P R' = R
-            row = P[q + i, q:]
-            for c in range(i, n):
-                row[c] = old[i, c]
-            triangular.solve_transposed_from(R, i, n, row)
-        if not rebase(m, q + n, P, after / before, noise):
-            return False
-    for i in range(n):
-        m.prior[i] = K[i, i]
-        copy(R[i], n, m.factor[i])
-    if m.plan.features == features.DICTIONARY:
-        copy(Q, n, m.inverse_diagonal)
-        score(m, n)
+    place(numbers, after)
     return True
 
 
-@inlined
-def prior(m: Model, parameters: Array) -> Array:
-    """K under other hyperparameters, full."""
-    n, basis = m.counters.points, m.basis
-    operations, scratch, K = m.operations, m.kernel_scratch, np.empty((n, n))
-    for i in range(n):
-        program.cross(operations, parameters, basis, i + 1, basis[i], K[i], scratch)
-        K[i, i] *= 1.0 + m.plan.jitter
-        for j in range(i):
-            K[j, i] = K[i, j]
+def move_basis(numbers: Numbers, parameters: FloatArray, noise: FloatArray) -> bool:
+    """Basis points under another kernel and noise."""
+    state, plan = numbers.state, numbers.plan[0]
+    K, t, before = prior(numbers, parameters), int(plan["temporal"]), known(numbers, numbers.count("points"))
+    grows, left = plan["features"] == features.DICTIONARY, np.arange(len(K))
+    leaving: list[int] = []
+    if grows:
+        np.maximum(noise, np.trace(K) / (LARGEST_RATIO * max(len(K), 1)), out=noise)
+        left, leaving, R = distinct(K, noise.min(), bool(plan["evict"] == budget.NEVER))
+        if leaving:
+            if lost_density(K, R, left, before.R.T @ before.mu[t:], noise) > MOST_LOST:
+                return False
+            before = without_others(before, left, t, marginal=plan["removal"] == budget.MARGINAL)
+    else:
+        R, failed = factorize(K)
+        if failed:
+            return False
+    diagonal = np.diagonal(K)[left]
+    if plan["rebuild"]:
+        after: Moved | None = rebuilt(numbers, R, left, noise)
+    else:
+        P = np.eye(t + len(left))  # the prior over time stays
+        P[t:, t:] = solve_transposed(R, before.R.T).T
+        growth = diagonal.sum() / state.prior[left].sum() if len(left) else 1.0
+        after = rebased(numbers, before, P, growth, noise)
+    if after is None:
+        return False
+    n = len(left)
+    if leaving:
+        keep_points(numbers, left, leaving)
+    place(numbers, after)
+    state.prior[:n], state.factor[:n, :n] = diagonal, R
+    if grows:
+        root = inverse(R)
+        state.inverse_diagonal[:n] = np.sum(root**2, axis=1)
+        for variances, V in zip(state.weight_variance, after.V, strict=False):  # the diagonal of R^-1 S R^-T
+            variances[:n] = np.sum((V[:, t:] @ root.T) ** 2, axis=0)
+    return True
+
+
+def program_of(numbers: Numbers) -> Program:
+    return Program(numbers.work.operations, numbers.state.parameters)
+
+
+def prior(numbers: Numbers, parameters: FloatArray) -> FloatArray:
+    """K under other hyperparameters."""
+    basis = numbers.state.basis[: numbers.count("points")]
+    K = program_of(numbers)._replace(parameters=parameters).between(basis, basis)
+    K[np.diag_indices_from(K)] *= 1.0 + numbers.plan[0]["jitter"]
     return K
 
 
-@inlined
-def keep_distinct(K: Array, R: Array, Q: Array, noise: float, stays: bool, left: Array, leaving: Array) -> Any:
-    """Factorize K = R'R without the points that would not be distinct under it; returns how many are left.
+def known(numbers: Numbers, n: int) -> Known:
+    """What a model knows, with n basis points."""
+    state, plan = numbers.state, numbers.plan[0]
+    m = len(state.mu) if plan["features"] == features.FOURIER else plan["temporal"] + n
+    return Known(np.triu(state.factor[:n, :n]), state.mu[:m], symmetric(state.covariance[:, :m, :m]))
 
-    left: which ones; leaving: which others, in order, each counted at its own moment.
-    """
-    n = K.shape[0]
-    diagonal, gone = np.empty(n), 0
+
+def place(numbers: Numbers, after: Moved) -> None:
+    """Write what is known after a move into a model."""
+    state, m = numbers.state, len(after.mu)
+    state.mu[:m], state.covariance[:, :m, :m] = after.mu, np.tril(after.V.transpose(0, 2, 1) @ after.V)
+
+
+def distinct(K: FloatArray, noise: float, stays: bool) -> tuple[np.ndarray, list[int], FloatArray]:
+    """Which points are distinct under K, which others leave, each counted at its own moment, and the factor of K."""
+    left = np.arange(len(K))
+    leaving: list[int] = []
     while True:
-        if triangular.factorize(K, n, R):
-            diagonal_of_inverse(R, n, Q)
-            for i in range(n):
-                diagonal[i] = K[i, i]
-            r = budget.least_distinct(Q, diagonal, n, noise, True, stays)
-            if r < 0:
-                return n
-        else:  # the point whose pivot failed
-            r = 0
-            while R[r, r] > 0.0:
-                r += 1
-        leaving[gone] = r
-        gone += 1
-        for i in range(n):
-            growing.drop(K[i], r, n)
-        growing.drop_row(K, r, n)
-        for i in range(r, n - 1):
-            left[i] = left[i + 1]
-        n -= 1
+        part = K[np.ix_(left, left)]
+        R, r = factorize(part)
+        if not r:
+            Q = np.sum(inverse(R) ** 2, axis=1)  # the diagonal of K^-1
+            r = 1 + budget.least_distinct(Q, np.diagonal(part).copy(), len(left), noise, True, stays)
+        if not r:
+            return left, leaving, R
+        leaving.append(r - 1)
+        left = np.delete(left, r - 1)
 
 
-@inlined
-def lost_density(m: Model, K: Array, R: Array, n: int, left: Array, noise: Array) -> Any:
+def lost_density(K: FloatArray, R: FloatArray, left: np.ndarray, means: FloatArray, noise: FloatArray) -> float:
     """Log density a row that is lost where points leave: their means against those of the new kernel on the others.
 
     K is the new prior of all points, R the factor of those left, and each point stands for as many rows.
     """
-    points, lost, phi, means = K.shape[0], 0.0, np.empty(n), np.empty(n)
-    if n == points:
-        return lost
-    leaves = np.ones(points, np.bool_)
-    for i in range(n):
-        leaves[left[i]] = False
-    for o in range(m.plan.outputs):
-        j = o if m.plan.covariances > 1 else 0
-        for i in range(n):
-            means[i] = growing.mean_at(m, left[i], o)
-        triangular.solve_transposed(R, means, n, means)
-        for r in range(points):
-            if leaves[r]:
-                for i in range(n):
-                    phi[i] = K[r, left[i]]
-                gamma2 = features.whiten(R, phi, n, K[r, r], phi)
-                e = growing.mean_at(m, r, o) - dot(phi, means, n)
-                lost += 0.5 * e * e / (noise[j] + max(gamma2, 0.0)) / points
-    return lost
+    leave = np.delete(np.arange(len(K)), left)
+    Phi = solve_transposed(R, K[np.ix_(left, leave)])
+    gamma2 = np.maximum(np.diagonal(K)[leave] - np.sum(Phi**2, axis=0), 0.0)
+    e = means[leave] - Phi.T @ solve_transposed(R, means[left])
+    return float(np.sum(0.5 * e**2 / (noise + gamma2[:, None])) / len(K))
 
 
-@compiled
-def diagonal_of_inverse(R: Array, n: int, Q: Array) -> None:
-    """The diagonal of (R'R)^-1."""
-    z = np.empty(n)
-    for i in range(n):
-        triangular.inverse_root(R, i, n, z)
-        Q[i] = dot(z, z, n)
+def without_others(before: Known, left: np.ndarray, t: int, *, marginal: bool) -> Known:
+    """Evict all points but some, as growing.evict() does one by one: in coordinates of which the last are theirs alone.
+
+    The first t coordinates are not of points. What leaves is marginalized out, or conditioned on being 0.
+    """
+    n, rest = len(left), len(before.R) - len(left)
+    Q, R = np.linalg.qr(before.R[:, left], mode="complete")
+    signs = np.where(np.diagonal(R) < 0.0, -1.0, 1.0)
+    U = np.eye(t + len(Q))
+    U[t:, t:] = Q * np.concatenate([signs, np.ones(rest)])
+    mu, S = U.T @ before.mu, U.T @ before.S @ U
+    stay, gone = slice(t + n), slice(t + n, None)
+    for j in range(0 if marginal else len(S)):
+        own, gain = outputs_of(j, len(S)), np.linalg.solve(S[j, gone, gone], S[j, gone, stay]).T
+        mu[stay, own] -= gain @ mu[gone, own]
+        S[j, stay, stay] -= gain @ S[j, gone, stay]
+    return Known(signs[:, None] * R[:n], mu[stay], S[:, stay, stay])
 
 
-@compiled
-def rebase(m: Model, n: int, P: Array, growth: float, noise: Array) -> bool:
-    """Exchange the prior under all outputs; False, and nothing changed, where one of them cannot be solved."""
-    q, mu = m.plan.covariances, m.mu
-    moved, means = np.empty((q, n, n)), np.empty((n, m.plan.outputs))
-    for j in range(q):
-        first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
-        g, present = residual_noise(m, j), m.noise[j]
-        # The residuals of absorbed rows grow with the prior, not with the noise.
-        ratio = (noise[j] + growth * g) / (present + g)
-        if not exchange_prior(m.covariance[j], mu, first, last, P, ratio, n, moved[j], means):
-            return False
-    sums = m.residual
-    for j in range(q):
-        if sums[1, j] > 0.0:
-            sums[0, j] = sums[1, j] / (noise[j] + growth * residual_noise(m, j))
-        for i in range(n):
-            copy(moved[j, i], i + 1, m.covariance[j][i])
-    for i in range(n):
-        copy(means[i], m.plan.outputs, mu[i])
-    return True
+def rebased(numbers: Numbers, before: Known, P: FloatArray, growth: float, noise: FloatArray) -> Moved | None:
+    """Exchange the prior under all outputs; None where one of them cannot be solved."""
+    sums, present = numbers.state.residual, numbers.state.noise
+    # g: what the residuals of the learned rows add to their noise, on (harmonic) average. It grows with the prior.
+    g = np.maximum(sums[1] / np.where(sums[0] > 0.0, sums[0], np.inf) - present, 0.0)
+    ratio, mu, V = (noise + growth * g) / (present + g), np.empty(before.mu.shape), np.empty(before.S.shape)
+    for j, (S, r) in enumerate(zip(before.S, ratio, strict=True)):
+        L, failed = factorize(S)
+        W = L @ P
+        C, failed_too = factorize(W @ W.T + (np.eye(len(L)) - L @ L.T) / r)
+        if failed or failed_too:
+            return None
+        own, V[j] = outputs_of(j, len(V)), solve_transposed(C, W)
+        mu[:, own] = V[j].T @ solve_transposed(C, solve_transposed(L, before.mu[:, own])) / r
+    if not (np.isfinite(mu).all() and np.isfinite(V).all()):
+        return None
+    sums[0] = sums[1] / (noise + growth * g)
+    return Moved(mu, V)
 
 
-@compiled
-def exchange_prior(
-    S: Array, mu: Array, first: int, last: int, P: Array, r: float, n: int, moved: Array, means: Array
-) -> bool:
-    """The formulas above for one covariance and its outputs; False where S or B is not positive."""
-    L, T, B = np.zeros((n, n)), np.zeros((n, n)), np.empty((n, n))
-    if not triangular.factorize(S, n, L):  # its transpose, as P upper triangular
-        return False
-    triangular.product(L, P, n, T)  # W'
-    for i in range(n):
-        for j in range(i + 1):
-            B[i, j] = dot(T[i, i:n], T[j, i:n], n - i) - dot(L[i, i:n], L[j, i:n], n - i) / r
-        B[i, i] += 1.0 / r
-    N, V, z = np.zeros((n, n)), np.empty((n, n)), np.empty(n)
-    if not triangular.factorize_upward(B, n, N):
-        return False
-    for i in range(n):  # row i of V solves V N' = W
-        for k in range(i + 1):
-            z[k] = T[k, i]
-        triangular.solve(N, z, i + 1, V[i])
-        for j in range(i + 1):
-            moved[i, j] = dot(V[i], V[j], j + 1)
-    finite = True
-    for o in range(first, last):
-        for i in range(n):
-            z[i] = mu[i, o]
-        triangular.solve_transposed(L, z, n, z)
-        triangular.solve(N, z, n, z)
-        for i in range(n):
-            means[i, o] = dot(V[i], z, i + 1) / r
-            finite = finite and np.isfinite(means[i, o]) and np.isfinite(moved[i, i])
-    return finite
-
-
-@inlined
-def rebuild(m: Model, n: int, R: Array, noise: Array) -> None:
+def rebuilt(numbers: Numbers, R: FloatArray, left: np.ndarray, noise: FloatArray) -> Moved:
     """The paper's way: forget all, and learn the basis points' own targets under the new prior."""
-    mu, targets, phi, h = m.mu, m.targets, np.empty(n), np.empty(n)
-    mean = np.empty(m.plan.outputs)
-    for i in range(n):
-        for o in range(m.plan.outputs):
-            mu[i, o] = 0.0
-    for j in range(m.plan.covariances):
-        S, first, last = m.covariance[j], j, j + 1
-        if m.plan.covariances == 1:
-            first, last = 0, m.plan.outputs
-        for i in range(n):
-            for c in range(i + 1):
-                S[i, c] = 1.0 if c == i else 0.0
-        for i in range(n):
-            if np.isnan(targets[i, first]):
-                continue
-            for c in range(n):
-                phi[c] = R[c, i]
-            symmetric.multiply(S, phi, n, h)
-            posterior.means(mu, phi, n, mean)
-            s = dot(phi, h, n) + noise[j]
-            for o in range(first, last):
-                posterior.learn_mean(mu, o, 1.0, h, (targets[i, o] - mean[o]) / s, n)
-            posterior.learn_covariance(S, 1.0, 0.0, h, 1.0 / s, n)
-        m.residual[0, j] = m.residual[1, j] / noise[j]  # no residual any more
+    targets, sums = numbers.state.targets[left], numbers.state.residual
+    mu, V = np.empty(targets.shape), np.empty((noise.size, *R.shape))
+    for j in range(noise.size):
+        own = outputs_of(j, len(V))
+        given = ~np.isnan(targets[:, own][:, 0])
+        Phi = R[:, given]
+        C, _ = factorize(np.eye(len(R)) + Phi @ Phi.T / noise[j])
+        V[j] = inverse(C).T
+        mu[:, own] = V[j].T @ (V[j] @ (Phi @ targets[given, own])) / noise[j]
+    sums[0] = sums[1] / noise  # no residual any more
+    return Moved(mu, V)
 
 
-@inlined
-def score(m: Model, n: int) -> None:
-    """The diagonal of R^-1 S R^-T on the new basis."""
-    R, variances = m.factor, m.weight_variance
-    if variances.shape[0] == 0:
-        return
-    q = m.plan.temporal
-    root, upper, z = np.zeros((q + n, n)), np.zeros((q + n, q + n)), np.empty(n)
-    for j in range(m.plan.covariances):
-        if not triangular.factorize(m.covariance[j], q + n, upper):
-            continue  # refreshed point by point
-        for i in range(q + n):
-            copy(upper[i, q:], n, z)
-            triangular.solve(R, z, n, root[i])
-        for i in range(n):
-            variances[j, i] = dot(root[:, i], root[:, i], q + n)
+def keep_points(numbers: Numbers, left: np.ndarray, leaving: list[int]) -> None:
+    """Let points go; the place of what belongs to the others is that of the first ones, and the rest is 0."""
+    state, counters, n = numbers.state, numbers.counters[0], len(left)
+    m, first = numbers.plan[0]["temporal"] + n, counters["evictions"]
+    state.evicted[first : first + len(leaving)] = leaving
+    counters["points"] = n
+    counters["evictions"] += len(leaving)
+    counters["indistinct_points"] += len(leaving)
+    for array in (state.basis, state.targets):
+        if len(array):
+            array[:n] = array[left]
+        array[n:] = 0.0
+    for array in (state.prior, state.inverse_diagonal, state.factor, state.factor.T, state.weight_variance.T):
+        array[n:] = 0.0
+    state.mu[m:] = state.covariance[:, m:] = 0.0
 
 
-@inlined
-def scale_information(m: Model, variance: float, noise: Array) -> bool:
+def scale_information(numbers: Numbers, variance: float, noise: FloatArray) -> bool:
     """Fourier features in the information form: noise I + sum phi phi', whose sums scale with c^2 and c."""
-    n, q, z = m.plan.weights, m.plan.covariances, m.mu
-    present, c2 = m.noise, variance / m.parameters[0]
-    moved, means, A, b = np.zeros((q, n, n)), np.empty(z.shape), np.empty((n, n)), np.empty(n)
-    for j in range(q):
-        first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
-        R = m.covariance[j]
-        posterior.information(R, n, A)
-        for i in range(n):
-            A[i, i] -= present[j]
-            for k in range(i + 1):
-                A[i, k] *= c2
-            A[i, i] += noise[j]
-        if not triangular.factorize(A, n, moved[j]):
+    state = numbers.state
+    c2 = variance / state.parameters[0]
+    R, z = np.triu(state.covariance), np.empty(state.mu.shape)
+    moved = np.empty(R.shape)
+    for j in range(noise.size):
+        A = c2 * (R[j].T @ R[j])
+        A[np.diag_indices_from(A)] += noise[j] - c2 * state.noise[j]
+        moved[j], failed = factorize(A)
+        if failed:
             return False
-        for o in range(first, last):
-            for i in range(n):
-                b[i] = 0.0
-            for k in range(n):
-                for i in range(k, n):
-                    b[i] += np.sqrt(c2) * R[k, i] * z[k, o]
-            triangular.solve_transposed(moved[j], b, n, b)
-            for i in range(n):
-                means[i, o] = b[i]
-    for j in range(q):
-        m.covariance[j][:] = moved[j]
-    z[:] = means
+        own = outputs_of(j, noise.size)
+        z[:, own] = solve_transposed(moved[j], np.sqrt(c2) * R[j].T @ state.mu[:, own])
+    state.covariance[:], state.mu[:] = moved, z
     return True

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model, opened
-from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, WHOLE, apart, compiled, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, apart, compiled, entry
 from streamgp.kernels import program
-from streamgp.linalg import triangular
 from streamgp.linalg import vector as vectors
 from streamgp.process import features
 from streamgp.process.adapt.gradient import gather
-from streamgp.process.adapt.move import LARGEST_RATIO, move_to
-from streamgp.process.state import ADMITTED, GATHERING, LAYOUT, RESTING, SETTLING, STOPPED
+from streamgp.process.state import ADMITTED, GATHERING, LAYOUT, RESTING, SETTLING
 from streamgp.settings import Part, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import not_negative, positive
 
@@ -127,12 +125,7 @@ def before_learning(m: Model) -> None:
     """Before a row is learned: gather its gradient, if it is time to, and weigh its log density."""
     if m.counters.phase == GATHERING:
         gather(m)
-    y, mean, variance, noise = (
-        m.y,
-        m.mean_now,
-        m.variance_now,
-        m.noise,
-    )
+    y, mean, variance, noise = m.y, m.mean_now, m.variance_now, m.noise
     total, outputs = 0.0, 0
     for o in range(m.plan.outputs):
         if not np.isnan(y[o]):
@@ -148,7 +141,7 @@ def before_learning(m: Model) -> None:
 
 @apart(BOOLEAN, LAYOUT.model)
 def after_learning(m: Model) -> bool:
-    """After a row was learned: count it; whether an interval ends, so that finish_interval() is due."""
+    """After a row was learned: count it; whether an interval ends, so that a move is due, after which it is counted."""
     phase = m.counters.phase
     m.counters.phase_rows += 1
     growing = m.plan.features == features.DICTIONARY
@@ -166,17 +159,10 @@ def after_learning(m: Model) -> bool:
     return False
 
 
-@entry(LAYOUT.type, MATRIX, WHOLE)
-def finish_interval(records: Array, buffers: Array, model: int) -> None:
-    """Move; then rest, unless adaptation has ended. Called by Python, so that the loops are quick to compile."""
-    m = opened(records, buffers, model)
-    move(m)
-    m.counters.phase_rows = 0
-    if m.counters.phase == GATHERING:
-        m.counters.phase = RESTING
-        if m.plan.features != features.DICTIONARY:  # nothing can change in between
-            begin_interval(m)
-    record(m)
+@entry(LAYOUT.type, MATRIX)
+def count_moved(records: Array, buffers: Array) -> None:
+    """After a move, count the row that ended the interval."""
+    after_learning(opened(records, buffers, 0))
 
 
 @compiled
@@ -223,86 +209,3 @@ def units(m: Model) -> Array:
     unit = np.zeros(m.plan.theta)
     program.loading_units(m.operations, m.parameters, m.seen.size, unit)
     return unit
-
-
-@compiled
-def coordinates(m: Model, unit: Array, out: Array) -> None:
-    """The present theta: log hyperparameters of the kernel, or loadings as they are, then log noise."""
-    parameters, noise = m.parameters, m.noise
-    for h in range(out.size):
-        value = parameters[h] if h < parameters.size else noise[h - parameters.size]
-        out[h] = value if unit[h] > 0.0 else np.log(value)
-
-
-@inlined
-def hold_ratio(m: Model, factor: Array, step: Array) -> None:
-    """Where a step would take the prior variance too far above a noise, take the best one that does not.
-
-    Along it, by the Fisher matrix F = factor'factor, is step - F^-1 n (n'step - room) / n'F^-1 n, where n'step is what
-    the logarithm of the ratio grows by.
-    """
-    points, count, prior, noise = (
-        m.counters.points,
-        m.parameters.size,
-        m.prior,
-        m.noise,
-    )
-    kappa, growth, theta = 0.0, np.zeros(step.size), step.size
-    for i in range(points):
-        kappa += prior[i] / points
-    for j in range(noise.size if kappa > 0.0 else 0):
-        vectors.fill(growth, theta, 0.0)
-        vectors.copy(m.growth, count, growth)
-        growth[count + j] = -1.0
-        excess = vectors.dot(growth, step, theta) - max(np.log(LARGEST_RATIO * noise[j] / kappa), 0.0)
-        if excess > 0.0:
-            triangular.solve_transposed(factor, growth, theta, growth)
-            excess /= vectors.dot(growth, growth, theta)
-            triangular.solve(factor, growth, theta, growth)
-            for h in range(theta):
-                step[h] -= excess * growth[h]
-
-
-@inlined
-def move(m: Model) -> None:
-    """One natural step of theta and the posterior with it; halved where it cannot be solved well or loses too much."""
-    theta = m.plan.theta
-    m.counters.moves += 1
-    rate = m.plan.rate / m.counters.moves**m.plan.decay
-    step, factor, here = np.empty(theta), np.zeros((theta, theta)), np.empty(theta)
-    vectors.copy(m.gradient, theta, step)
-    # [soh2014] Eq. (52): the gradient by the inverse of the Fisher matrix
-    fisher = m.fisher
-    if not triangular.factorize(fisher, theta, factor):  # possible where rows computed a part of it only: its diagonal
-        for i in range(theta):
-            for k in range(theta):
-                factor[i, k] = np.sqrt(fisher[i, i]) if i == k else 0.0
-    triangular.solve_transposed(factor, step, theta, step)
-    triangular.solve(factor, step, theta, step)
-    for i in range(theta):
-        step[i] *= rate / m.plan.interval
-    if m.plan.features == features.DICTIONARY:
-        hold_ratio(m, factor, step)
-    unit, length2 = units(m), 0.0
-    for i in range(theta):
-        scale = unit[i] if unit[i] > 0.0 else 1.0
-        relative = min(max(step[i] / scale, -m.plan.longest), m.plan.longest)
-        length2 += relative * relative
-        step[i] = scale * relative
-    m.counters.calm = m.counters.calm + 1 if length2 < m.plan.tolerance else 0
-    coordinates(m, unit, here)
-    average = m.average
-    if m.plan.tolerance > 0.0 and m.counters.calm >= m.plan.patience:  # Polyak's average of the path is where it ends
-        for h in range(theta):
-            step[h] = average[h] - here[h]
-        m.counters.phase = STOPPED
-    for _ in range(6):
-        if move_to(m, unit, here, step):
-            break
-        m.counters.reduced_steps += 1
-        for h in range(theta):
-            step[h] *= 0.5
-    coordinates(m, unit, here)
-    weight = 4.0 / (m.counters.moves + 3.0) if m.counters.moves > 1 else 1.0  # recent steps count more
-    for h in range(theta):
-        average[h] += weight * (here[h] - average[h])

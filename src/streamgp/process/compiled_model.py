@@ -1,14 +1,18 @@
-"""A stream model that remembers: the base of those whose numbers compiled code reads."""
+"""CompiledModel: the base of all models whose rows a compiled loop takes. What it has follows from its layout."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import Numbers
+from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
+from streamgp.contract.lanes import PREDICTED, TAKEN
 from streamgp.contract.model import Health
+from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Stackable
 from streamgp.kernels import Kernel
@@ -18,7 +22,7 @@ from streamgp.settings import FloatArray
 MOST = 2**53  # rows or repairs that a snapshot may count
 
 
-class MemoryModel(Stackable):
+class CompiledModel(Stackable):
     """A stream model whose numbers compiled code reads by name, a memory among them."""
 
     _largest = LARGEST
@@ -26,6 +30,8 @@ class MemoryModel(Stackable):
     _memory: Memory
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
+    _run: Any  # the compiled loop (process/loop.py)
+    _told = 3  # numbers of a prediction, for each output: mean, variance, noise
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""
@@ -40,6 +46,42 @@ class MemoryModel(Stackable):
         """Go on with a copy of the numbers in another place, (1, ...) each."""
         self._numbers = self._numbers.at(records, buffers)
         self._state = self._numbers.state
+
+    # Rows.
+
+    def _pass(
+        self,
+        kinds: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        out: FloatArray,
+    ) -> None:
+        """Let the loop take rows of these kinds; their predictions go into out, (numbers, n)."""
+        given = X, X[:0] if Y is None else Y, X[:0] if conditions is None else conditions
+        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
+        status, _, at = self._run(*lanes, kinds, *given, out, 0, 0)
+        if status:
+            inputs.refuse(status, at, many=len(X) > 1)
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        out = np.empty((self._told * self._state.last_target.size, len(X) if report else 0))
+        self._pass(TAKEN[report, Y is not None], X, Y, conditions, out)
+        return self._prediction(out) if report else None
+
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        out = np.empty((self._told * self._state.last_target.size, len(X)))
+        self._pass(PREDICTED, X, None, conditions, out)
+        return self._prediction(out)
+
+    def _prediction(self, out: FloatArray) -> Prediction:
+        """What the loop said, means, variances, noises, (numbers, n)."""
+        mean, variance, noise = np.split(out, 3)
+        return Prediction(mean.T, variance.T, noise.T)
+
+    # The state.
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()

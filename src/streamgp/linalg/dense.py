@@ -1,0 +1,45 @@
+"""Whole matrices by LAPACK, for what happens once in many rows: factors A = R'R, upper triangles."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
+
+from streamgp.settings import FloatArray
+
+
+def factorize(A: FloatArray) -> tuple[FloatArray, int]:
+    """R with A = R'R from the upper triangle of A, and 0; where A is not positive, which pivot fails, from 1 on."""
+    if len(A) == 0:
+        return A, 0
+    R, failed = dpotrf(A, lower=0, clean=1)
+    if not failed and not np.isfinite(R[-1, -1]):  # LAPACK may take NaN for a pivot, and all after it are NaN
+        failed = 1 + int(np.argmin(np.isfinite(np.diagonal(R))))
+    return R, failed
+
+
+def solve(R: FloatArray, b: FloatArray) -> FloatArray:
+    """R^-1 b."""
+    return _solved(R, b, 0)
+
+
+def solve_transposed(R: FloatArray, b: FloatArray) -> FloatArray:
+    """R^-T b."""
+    return _solved(R, b, 1)
+
+
+def _solved(R: FloatArray, b: FloatArray, transposed: int) -> FloatArray:
+    if b.size == 0:
+        return b
+    return dtrtrs(R, b, trans=transposed)[0].reshape(b.shape)  # type: ignore[no-any-return]
+
+
+def inverse(R: FloatArray) -> FloatArray:
+    """R^-1."""
+    return dtrtri(R)[0] if len(R) else R
+
+
+def symmetric(A: FloatArray) -> FloatArray:
+    """Full matrices, (..., n, n), of which the lower triangles are given."""
+    low = np.tril(A)
+    return low + np.swapaxes(np.tril(low, -1), -1, -2)
