@@ -28,7 +28,7 @@ class Filter(CompiledModel):
     """
 
     has_variance = False
-    _told = 1
+    _columns = 1
     # Settings with a unit: with the kernel times v, and these times v to the power given, it is the same filter.
     _units_of_variance: tuple[tuple[str, int], ...] = ()
     _may_overflow = ("alpha", "units", "last_target")  # with too large a step the errors grow without bound

@@ -31,7 +31,7 @@ class CompiledModel(Stackable):
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
     _run: Any  # the compiled loop (process/loop.py)
-    _told = 3  # numbers of a prediction, for each output: mean, variance, noise
+    _columns = 3  # of a prediction, for each output: mean, variance, noise
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""
@@ -67,12 +67,12 @@ class CompiledModel(Stackable):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        out = np.empty((self._told * self._state.last_target.size, len(X) if report else 0))
+        out = np.empty((self._columns * self._state.last_target.size, len(X) if report else 0))
         self._pass(TAKEN[report, Y is not None], X, Y, conditions, out)
         return self._prediction(out) if report else None
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        out = np.empty((self._told * self._state.last_target.size, len(X)))
+        out = np.empty((self._columns * self._state.last_target.size, len(X)))
         self._pass(PREDICTED, X, None, conditions, out)
         return self._prediction(out)
 
