@@ -476,7 +476,6 @@ def test_a_checkpoint_must_be_an_ordinary_file_and_is_no_model(tmp_path):
 
 
 def test_progress_is_shown(capsys):
-    pytest.importorskip("rich")
     U, Y = plant(80)
     deep.GPLSTM(training=FEW, **TINY).fit(U, Y, progress=True)
     assert "validation RMSE" in capsys.readouterr().out

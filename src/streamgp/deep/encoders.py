@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from typing import Any
 
 import torch
@@ -12,25 +11,21 @@ from streamgp.encoded.encoder import GATES
 from streamgp.settings import Part, number, option, whole
 
 
-class Encoder(Part, abc.ABC):
+class Encoder(Part):
     """What a network is to look like; see :class:`LSTM`, :class:`GRU`, :class:`RNN` and :class:`NARX`."""
 
     kind: str  # as a stream model's TrainedEncoder calls it
-    units: int
-    layers: int
-    dropout: float
-    embedding: int | None
     activation = "tanh"
+    recurrent_dropout = 0.0
 
     def _compose(self, units: int, layers: int, dropout: float, embedding: int | None) -> None:
-        self.units = whole("units", units)
-        self.layers = whole("layers", layers)
+        self.units, self.layers = whole("units", units), whole("layers", layers)
         self.dropout = below_one("dropout", dropout)
         self.embedding = None if embedding is None else whole("embedding", embedding)
 
-    @abc.abstractmethod
     def build(self, d: int, depth: int) -> nn.Module:
         """Return a network with random weights for windows (rows, depth, d)."""
+        return EncoderNetwork(self, d, depth)
 
 
 class _RecurrentEncoder(Encoder):
@@ -45,9 +40,6 @@ class _RecurrentEncoder(Encoder):
     ) -> None:
         self._compose(units, layers, dropout, embedding)
         self.recurrent_dropout = below_one("recurrent_dropout", recurrent_dropout)
-
-    def build(self, d: int, depth: int) -> nn.Module:
-        return RecurrentNetwork(self, d)
 
 
 class LSTM(_RecurrentEncoder):
@@ -102,9 +94,6 @@ class NARX(Encoder):
         option("activation", activation, ("relu", "tanh"))
         self.activation = activation
 
-    def build(self, d: int, depth: int) -> nn.Module:
-        return FeedforwardNetwork(self, d * depth)
-
 
 def below_one(name: str, value: Any) -> float:
     """A part of something: at least 0 and below 1."""
@@ -114,59 +103,56 @@ def below_one(name: str, value: Any) -> float:
     return result
 
 
-class RecurrentNetwork(nn.Module):
-    """Recurrent layers from zero state over a window (rows, depth, d); returns (rows, width)."""
+class EncoderNetwork(nn.Module):
+    """Layers over a window (rows, depth, d), recurrent ones from zero state; returns (rows, width).
 
-    def __init__(self, encoder: _RecurrentEncoder, d: int) -> None:
+    To dense layers a window is one row of all its numbers, the oldest first.
+    """
+
+    def __init__(self, encoder: Encoder, d: int, depth: int) -> None:
         super().__init__()
-        self._encoder, units = encoder, encoder.units
-        self.layers = nn.ModuleList([_layer(encoder.kind, units if i else d, units) for i in range(encoder.layers)])
-        self.project = _project(encoder)
+        self._encoder, units, self._dense = encoder, encoder.units, encoder.kind == "feedforward"
+        sizes = [d * depth if self._dense else d, *[units] * (encoder.layers - 1)]
+        layers = [nn.Linear(n, units) if self._dense else _recurrent_layer(encoder.kind, n, units) for n in sizes]
+        self.layers = nn.ModuleList(layers)
+        self.project = nn.Identity() if encoder.embedding is None else nn.Linear(units, encoder.embedding)
+        for layer in layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, X: Tensor) -> Tensor:
-        dropout = self._encoder.dropout
+        if self._dense:
+            X = X.flatten(1)[:, None]
         for i, layer in enumerate(self.layers):
-            X = self._run(layer, _dropped(self, X, X[:, :1], dropout) if i else X)
+            X = self._run(layer, self._dropped(X, X[:, :1], self._encoder.dropout) if i else X)
         h = X[:, -1]
-        result: Tensor = self.project(_dropped(self, h, h, dropout))
+        result: Tensor = self.project(self._dropped(h, h, self._encoder.dropout))
         return result
 
     def _run(self, layer: Any, X: Tensor) -> Tensor:
+        kind = self._encoder.kind
+        if self._dense:
+            result: Tensor = getattr(torch, self._encoder.activation)(layer(X))
+            return result
         # [alshedivat2017] Table 5: dropout of the recurrent weights, one mask for all steps.
         recurrent = layer["recurrent"]
-        recurrent = _dropped(self, recurrent, recurrent[:1], self._encoder.recurrent_dropout)
+        recurrent = self._dropped(recurrent, recurrent[:1], self._encoder.recurrent_dropout)
         weights = [layer["input"], recurrent, layer["input_bias"], layer["recurrent_bias"]]
         zero = X.new_zeros(1, len(X), self._encoder.units)
         options = (True, 1, 0.0, torch.is_grad_enabled(), False, True)
-        if self._encoder.kind == "lstm":
+        if kind == "lstm":
             return torch.lstm(X, [zero, zero], weights, *options)[0]
-        run = torch.gru if self._encoder.kind == "gru" else torch.rnn_tanh
-        return run(X, zero, weights, *options)[0]
+        return (torch.gru if kind == "gru" else torch.rnn_tanh)(X, zero, weights, *options)[0]
+
+    def _dropped(self, values: Tensor, like: Tensor, dropout: float) -> Tensor:
+        """In training, zeros with this probability, the others larger by as much; one draw for each number of like."""
+        if not self.training or dropout == 0:
+            return values
+        return values * (torch.empty_like(like).bernoulli_(1.0 - dropout) / (1.0 - dropout))
 
 
-class FeedforwardNetwork(nn.Module):
-    """Dense layers on the numbers of a window (rows, depth, d), oldest row first; returns (rows, width)."""
-
-    def __init__(self, encoder: NARX, inputs: int) -> None:
-        super().__init__()
-        self._encoder, units = encoder, encoder.units
-        layers = [nn.Linear(units if i else inputs, units) for i in range(encoder.layers)]
-        self.layers = nn.ModuleList(layers)
-        self.project = _project(encoder)
-        for layer in layers:
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, X: Tensor) -> Tensor:
-        h = X.flatten(1)
-        for layer in self.layers:
-            h = getattr(torch, self._encoder.activation)(layer(h))
-            h = _dropped(self, h, h, self._encoder.dropout)
-        result: Tensor = self.project(h)
-        return result
-
-
-def _layer(kind: str, inputs: int, units: int) -> nn.ParameterDict:
+def _recurrent_layer(kind: str, inputs: int, units: int) -> nn.ParameterDict:
     """Weights of one recurrent layer, gate by gate below each other, in the order of torch."""
     gates = GATES[kind]
     layer = nn.ParameterDict()
@@ -182,14 +168,3 @@ def _layer(kind: str, inputs: int, units: int) -> nn.ParameterDict:
     if kind == "lstm":  # the forget gate starts open
         layer["input_bias"].data[units : 2 * units] = 1.0
     return layer
-
-
-def _project(encoder: Encoder) -> nn.Module:
-    return nn.Identity() if encoder.embedding is None else nn.Linear(encoder.units, encoder.embedding)
-
-
-def _dropped(network: nn.Module, values: Tensor, like: Tensor, dropout: float) -> Tensor:
-    """In training, zeros with this probability and the others larger by as much; one draw for each number of like."""
-    if not network.training or dropout == 0:
-        return values
-    return values * (torch.empty_like(like).bernoulli_(1.0 - dropout) / (1.0 - dropout))

@@ -22,35 +22,16 @@ WIDEST = math.log(1e6)  # of a logarithm, either way: standard units are of orde
 LOG_2PI = math.log(2.0 * math.pi)
 
 
-class Head(abc.ABC):
-    """What predicts targets from embeddings, on top of a network."""
-
-    @abc.abstractmethod
-    def condition(self, H: Tensor, Y: Tensor) -> None:
-        """Learn embeddings (n, width) and targets (n, p), in place of any before, with the weights as they are."""
-
-    @abc.abstractmethod
-    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and latent variances (n, p)."""
-
-    @abc.abstractmethod
-    def tensors(self) -> dict[str, Tensor]:
-        """What training moves, by name, to be read and written in place."""
-
-    @property
-    @abc.abstractmethod
-    def noise(self) -> FloatArray:
-        """Variance of the noise, one for each output."""
-
-
-class LinearHead(Head):
+class LinearHead:
     """A linear output, which has no variance; its noise is the mean squared error of the rows that it was given."""
+
+    noise: FloatArray
 
     def __init__(self, linear: nn.Linear) -> None:
         self.linear = linear
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
-        self._noise = (self.predict(H)[0] - Y).square().mean(0).cpu().numpy()
+        self.noise = (self.predict(H)[0] - Y).square().mean(0).cpu().numpy()
 
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         mean = self.linear(H).detach().double()
@@ -58,10 +39,6 @@ class LinearHead(Head):
 
     def tensors(self) -> dict[str, Tensor]:
         return {f"output.{name}": tensor for name, tensor in self.linear.named_parameters()}
-
-    @property
-    def noise(self) -> FloatArray:
-        return np.asarray(self._noise)
 
 
 class Evaluation(NamedTuple):
@@ -72,10 +49,18 @@ class Evaluation(NamedTuple):
     by_theta: Tensor  # (p, width + 2)
 
 
-class ProcessHead(Head):
+class ProcessHead(abc.ABC):
     """A process that is learned on embeddings."""
 
     theta: Tensor
+
+    @abc.abstractmethod
+    def condition(self, H: Tensor, Y: Tensor) -> None:
+        """Learn embeddings (n, width) and targets (n, p), in place of any before, with the weights as they are."""
+
+    @abc.abstractmethod
+    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and latent variances (n, p)."""
 
     def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
         """The objective at embeddings (n, width) and targets (n, p)."""
@@ -106,6 +91,7 @@ class ProcessHead(Head):
         self.theta.copy_(torch.as_tensor(found.x).reshape(shape))
 
     def tensors(self) -> dict[str, Tensor]:
+        """What training moves, by name, to be read and written in place."""
         return {"theta": self.theta}
 
     def floor(self) -> None:
@@ -130,6 +116,9 @@ class ProcessHead(Head):
     def lengthscale(self) -> FloatArray:
         """(p, width)."""
         return self.hyperparameters[:, :-2]
+
+
+Head = LinearHead | ProcessHead  # what predicts targets from embeddings, on top of a network
 
 
 class ExactHead(ProcessHead):

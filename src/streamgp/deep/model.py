@@ -20,7 +20,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.deep.encoders import Encoder
 from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
-from streamgp.deep.session import Session, digest
+from streamgp.deep.session import Session, digest, shown
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
 from streamgp.deep.windows import Recording, Task, checked, task_of
 from streamgp.evaluate.metrics import rmse
@@ -100,7 +100,7 @@ class DeepModel(Configured, abc.ABC):
             pretrained: a trained model with the same encoder, whose weights to start from; None: random ones.
             checkpoint: a file to which every epoch is written; where it exists, training goes on from it, bit by bit as
                 if it had never stopped. More epochs may be asked for than before; all else must be the same.
-            progress: show a line of progress with the loss and the validation error; needs rich.
+            progress: print the loss and the validation error of every epoch.
             on_epoch: called with an Epoch after every epoch.
         """
         U, Y, began, scalar = checked(U, Y, starts)
@@ -118,7 +118,8 @@ class DeepModel(Configured, abc.ABC):
                     "device": self._device.type,
                 }
                 validate = (lambda learner: self._validation_rmse(learner, series, kept)) if kept.size else None
-                session = Session(checkpoint, identity, self._training, validate, on_epoch, progress)
+                reports = [shown] * bool(progress) + ([] if on_epoch is None else [on_epoch])
+                session = Session(checkpoint, identity, self._training, validate, reports)
                 self._head = self._train(self._windows(series, learned), session)
                 self._settle(self._windows(series, np.concatenate([learned, kept])))
         except BaseException:

@@ -221,13 +221,10 @@ class DeepKernelGP(DeepModel):
         if self._units is None:
             return {"variance": self._start[0], "noise": self._start[1]}
         process = self._head
+        named = {"lengthscale": process.lengthscale, "variance": process.variance, "noise": process.noise}
         if self._scalar:
-            return {
-                "lengthscale": process.lengthscale[0],
-                "variance": float(process.variance[0]),
-                "noise": float(process.noise[0]),
-            }
-        return {"lengthscale": process.lengthscale, "variance": process.variance, "noise": process.noise}
+            return {name: one[0] if one.ndim > 1 else float(one[0]) for name, one in named.items()}
+        return dict(named)
 
 
 def GPLSTM(*units: int, **settings: Any) -> DeepKernelGP:  # noqa: N802

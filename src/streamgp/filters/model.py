@@ -9,7 +9,6 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.checks import check
-from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.filters import rules
@@ -17,7 +16,6 @@ from streamgp.kernels import Kernel
 from streamgp.process import memory as memory_part
 from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.memory import Memory
-from streamgp.process.state import ABSORBED, ADMITTED, REPLACED
 from streamgp.settings import FloatArray
 
 
@@ -76,16 +74,11 @@ class Filter(CompiledModel):
         n = out.shape[1]
         return Prediction(out.T, np.full((n, 1), np.nan), np.full((n, 1), self._tuning.get("noise", np.nan)))
 
-    def _check_restored(self) -> None:
-        super()._check_restored()
-        terms, oldest, most = self.size, self._numbers.count("oldest"), len(self._state.alpha)
-        if not (most if self._kernel is None else 0) <= terms <= most:
-            raise ValueError(f"the snapshot says {terms} terms, the model has room for {most}")
-        if not 0 <= oldest < (most if terms == most else 1):
-            raise ValueError(f"the snapshot says the oldest of {terms} terms is number {oldest}")
-        require("change", self._numbers.counters["change"], at_most=REPLACED)
-        self._check_parameters(self._kernel, self._state.parameters[None])
-        require("power", self._state.power, at_least=0)
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        super()._check_numbers(named)
+        room = named["alpha"].shape[1]
+        require("terms", named["counters.terms"], at_most=room)
+        require("oldest", named["counters.oldest"], at_most=room - 1)
 
     # What can be read.
 
@@ -110,10 +103,3 @@ class Filter(CompiledModel):
         if "noise" in self._tuning:
             named["noise"] = self._tuning["noise"]
         return named
-
-    @property
-    def last_change(self) -> Change:
-        if self._d is None:
-            return Change()
-        change = self._numbers.count("change")
-        return Change(change == ABSORBED, change in (ADMITTED, REPLACED), (0,) if change == REPLACED else ())

@@ -19,7 +19,6 @@ from streamgp.contract.lanes import PREDICT
 from streamgp.kernels import program
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import features, loop, memory, posterior
-from streamgp.process.state import ABSORBED, ADMITTED, NOTHING, REPLACED
 
 Array = NDArray
 
@@ -28,24 +27,14 @@ KLMS, QKLMS, KNLMS, BETA_KLMS, NORMA, SGD = range(6)
 # Places that are no place: the error goes to a new term, or to no term in particular.
 NEW, NOWHERE = -1, -2
 
-# Fixed when the first row arrives; the settings of the other rules are 0.
-PLAN = np.dtype(
-    [
-        ("rule", np.int64),
-        ("shared", np.int64),  # whether the outputs of a row are missing together
-        ("feedback", np.int64),  # whether the memory is fed with targets
-        ("retention", np.float64),
-        ("step", np.float64),
-        ("quantization", np.float64),
-        ("coherence", np.float64),
-        ("regularization", np.float64),
-        ("beta", np.float64),
-        ("noise", np.float64),
-    ]
-)
+# Fixed when the first row arrives: what the loop and the memory read, and settings; those of the other rules are 0.
+WHOLE = ("shared", "feedback", "rule")
+REAL = ("retention", "step", "quantization", "coherence", "regularization", "beta", "noise")
+PLAN = np.dtype([(name, np.int64) for name in WHOLE] + [(name, np.float64) for name in REAL])
 
-# What changes row by row. The oldest term is the one that leaves next.
-COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "terms", "oldest", "change")])
+# What changes row by row. The oldest term is the one that leaves next; it is the first of those that are listed.
+COUNTS = ("rows_seen", "terms", "oldest", "absorbed", "admitted", "left")
+COUNTERS = np.dtype([(name, np.int64) for name in COUNTS])
 
 STATE = memory.ARRAYS | {
     "parameters": "parameters",  # hyperparameters of the kernel
@@ -153,13 +142,13 @@ def admit(m: Model) -> int:
     """The input seen becomes a term with coefficient 0, in place of the oldest where there is no room."""
     seen, power, alpha = m.seen, m.power, m.alpha
     place, room = m.counters.terms, alpha.shape[0]
+    m.counters.admitted = 1
     if place < room:
         m.counters.terms += 1
-        m.counters.change = ADMITTED
     else:
         place = m.counters.oldest
         m.counters.oldest = (place + 1) % room
-        m.counters.change = REPLACED
+        m.counters.left = 1
     copy(seen, seen.size, m.basis[place])
     fill(alpha[place], alpha.shape[1], 0.0)
     if power.size > 0:
@@ -180,7 +169,7 @@ def learn_seen(m: Model) -> None:
     if spread != 0.0 or kept != 1.0:
         for j in range(error.size):
             posterior.learn_mean(alpha, j, kept, k, spread * error[j], n)
-    m.counters.change = ABSORBED
+    m.counters.absorbed = place != NEW
     if place == NEW:
         place = admit(m)
     if place >= 0:
@@ -207,18 +196,10 @@ def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
 
 @inlined
 def learn(m: Model, _conditions: Array, _t: int, learned: bool, _kappa: float, _gamma2: float) -> int:
-    m.counters.change = NOTHING
+    loop.forget_change(m)
     if learned:
         learn_seen(m)
     return FINE
 
 
-run = loop.of(
-    __name__,
-    "run",
-    LAYOUT,
-    is_overdue=loop.never,
-    predict=predict,
-    report=report,
-    learn=learn,
-)
+run = loop.of(*(__name__, "run", LAYOUT), is_overdue=loop.never, predict=predict, report=report, learn=learn)

@@ -12,7 +12,6 @@ from streamgp.arrays import Layout, Model, Numbers
 from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
-from streamgp.contract.model import Change
 from streamgp.contract.snapshot import require
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel, program
 from streamgp.linalg import triangular
@@ -29,21 +28,13 @@ Array = NDArray
 DROPS = ("redundant", "oldest")
 REDUNDANT, OLDEST = range(2)
 
-# Fixed when the first row arrives.
-PLAN = np.dtype(
-    [
-        ("shared", np.int64),  # whether the outputs of a row are missing together
-        ("retention", np.float64),  # of the memory, a window: none, and no feedback
-        ("feedback", np.int64),
-        ("noise", np.float64),
-        ("threshold", np.float64),
-        ("neighbors", np.int64),
-        ("drop", np.int64),
-    ]
-)
+# Fixed when the first row arrives: what the memory, a window, and the loop read, and settings.
+WHOLE, REAL = ("shared", "feedback", "neighbors", "drop"), ("retention", "noise", "threshold")
+PLAN = np.dtype([(name, np.int64) for name in WHOLE] + [(name, np.float64) for name in REAL])
 
-# What changes row by row; the experts are those in use, and the point that its expert has dropped may be none, -1.
-COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "experts", "admitted", "evicted", "floored_pivots")])
+# What changes row by row: among it the experts in use, and the point, from 1 on, that has left its expert.
+COUNTS = ("rows_seen", "experts", "absorbed", "admitted", "left", "floored_pivots")
+COUNTERS = np.dtype([(name, np.int64) for name in COUNTS])
 
 STATE = memory.ARRAYS | {
     "centers": "experts width",
@@ -59,20 +50,12 @@ STATE = memory.ARRAYS | {
 WORK = {
     "operations": "steps 5 integers",  # of the kernel's program
     "parameters": "parameters",  # its hyperparameters
-    "seen": "width",
-    "y": "outputs",
-    "mean_now": "outputs",
-    "variance_now": "outputs",
-    "first": "outputs",  # mean of the most similar expert
-    "similarity": "experts",
-    "rank": "experts",
-    "k": "room",
-    "column": "room",
-    "psi": "room",
-    "cosine": "room",
-    "sine": "room",
-    "carried": "room",
     "kernel_scratch": "kernel_scratch",
+    "seen": "width",
+    "first": "outputs",  # mean of the most similar expert
+    **dict.fromkeys(("y", "mean_now", "variance_now"), "outputs"),
+    **dict.fromkeys(("similarity", "rank"), "experts"),
+    **dict.fromkeys(("k", "column", "psi", "cosine", "sine", "carried"), "room"),
 }
 
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
@@ -139,9 +122,9 @@ class LocalGP(CompiledModel):
         depth: Depth = 1,
     ) -> None:
         self._kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        self._noise, self._experts, self._capacity, self._threshold = noise, experts, capacity, threshold
-        self._neighbors = neighbors or experts
-        self._drop, self._memory = DROPS.index(drop), Window(depth)
+        self._experts, self._capacity, self._memory = experts, capacity, Window(depth)
+        self._plan = {"shared": True, "noise": noise, "threshold": threshold, "neighbors": neighbors or experts}
+        self._plan["drop"] = DROPS.index(drop)
         self._run = run
         compile_now(run, check)
 
@@ -158,15 +141,7 @@ class LocalGP(CompiledModel):
             "parameters": kernel.parameters.size,
             "kernel_scratch": kernel.scratch(max(self._experts, room), width),
         }
-        plan = {
-            "shared": True,
-            "noise": self._noise,
-            "threshold": self._threshold,
-            "neighbors": self._neighbors,
-            "drop": self._drop,
-        }
-        numbers = Numbers(LAYOUT, sizes, plan)
-        numbers.counters["evicted"] = -1
+        numbers = Numbers(LAYOUT, sizes, self._plan)
         numbers.work.operations[:] = kernel.operations
         numbers.work.parameters[:] = kernel.parameters
         self._place(numbers)
@@ -174,17 +149,10 @@ class LocalGP(CompiledModel):
     def _refuses_noise(self, p: int) -> str:
         return ""
 
-    def _check_restored(self) -> None:
-        super()._check_restored()
-        experts, counts = self.size, self._state.counts
-        if not 0 <= experts <= self._experts:
-            raise ValueError(f"the snapshot says {experts} experts, the model has room for {self._experts}")
-        if not (np.all(counts[:experts] >= 1) and np.all(counts >= 0) and np.all(counts <= self._capacity)):
-            raise ValueError(f"the snapshot says {counts.tolist()} points, an expert holds 1 to {self._capacity}")
-        for e in range(experts):
-            require("the diagonals of factors", np.diag(self._state.factors[e])[: int(counts[e])], above=0)
-        for name in ("center_variances", "inverse_diagonals"):
-            require(name, getattr(self._state, name), at_least=0)
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        super()._check_numbers(named)
+        require("experts", named["counters.experts"], at_most=self._experts)
+        require("counts", named["counts"], at_least=0, at_most=self._capacity)
 
     # What can be read.
 
@@ -212,37 +180,15 @@ class LocalGP(CompiledModel):
         if self._d is not None:
             width, depth = self._memory.width(self._d), self._memory.depth
             named |= self._kernel.hyperparameters(self._numbers.work.parameters, width, depth)
-        return named | {"noise": self._noise}
-
-    @property
-    def last_change(self) -> Change:
-        """Whether the last row became a point (admitted), and which point of its expert was dropped (-1: none)."""
-        if self._d is None:
-            return Change()
-        evicted = self._numbers.count("evicted")
-        return Change(False, bool(self._numbers.count("admitted")), () if evicted < 0 else (evicted,))
-
-
-@compiled
-def kernel_values(m: Model, B: Array, n: int, out: Array) -> None:
-    """out = k(B, x) of the input seen."""
-    operations, theta = m.operations, m.parameters
-    program.cross(operations, theta, B, n, m.seen, out, m.kernel_scratch)
-
-
-@compiled
-def prior_variance(m: Model, x: Array) -> float:
-    """k(x, x)."""
-    operations, theta = m.operations, m.parameters
-    return program.diagonal(operations, theta, x, m.k, m.kernel_scratch)
+        return named | {"noise": self._plan["noise"]}
 
 
 @compiled
 def compare(m: Model) -> float:
     """Similarities of the input seen to the centers; returns kappa = k(x, x)."""
     n, similarity, variances = m.counters.experts, m.similarity, m.center_variances
-    kappa = prior_variance(m, m.seen)
-    kernel_values(m, m.centers, n, similarity)
+    kappa = program.diagonal(m.operations, m.parameters, m.seen, m.k, m.kernel_scratch)
+    program.cross(m.operations, m.parameters, m.centers, n, m.seen, similarity, m.kernel_scratch)
     for i in range(n):
         scale = np.sqrt(kappa * variances[i])
         # A squared exponential gives exp(-1/2 (x - c)'W(x - c)), the published weight.
@@ -272,7 +218,7 @@ def predict_seen(m: Model, kappa: float) -> None:
             if total > 0.0:
                 break
             weight = 1.0  # no center is similar: the nearest expert answers alone
-        kernel_values(m, m.points[e], n, k)
+        program.cross(m.operations, m.parameters, m.points[e], n, m.seen, k, m.kernel_scratch)
         triangular.solve_transposed(m.factors[e], k, n, column)
         v = max(kappa - dot(column, column, n), 0.0)
         # Sums of differences from the first expert's mean: a common offset does not cancel digits.
@@ -316,7 +262,7 @@ def learn_seen(m: Model, kappa: float, noise: float) -> None:
     if n == room:
         r = redundant(m.inverse_diagonals[e], n) if m.plan.drop == REDUNDANT else 0
         drop(m, e, r, n)
-        m.counters.evicted = r
+        m.counters.left = r + 1
         n -= 1
     counts[e] = n
     for j in range(targets.shape[1]):
@@ -333,7 +279,7 @@ def learn_seen(m: Model, kappa: float, noise: float) -> None:
         for i in range(n):
             center[j] += points[i, j]
         center[j] /= n
-    m.center_variances[e] = prior_variance(m, center)
+    m.center_variances[e] = program.diagonal(m.operations, m.parameters, center, k, m.kernel_scratch)
 
 
 @compiled
@@ -342,7 +288,7 @@ def admit(m: Model, e: int, n: int, kappa: float, noise: float) -> None:
     points, R = m.points[e], m.factors[e]
     seen, y, k = m.seen, m.y, m.k
     column, psi, diagonal = m.column, m.psi, m.inverse_diagonals[e]
-    kernel_values(m, points, n, k)
+    program.cross(m.operations, m.parameters, points, n, seen, k, m.kernel_scratch)
     triangular.solve_transposed(R, k, n, column)
     triangular.solve(R, column, n, psi)
     gamma2 = kappa + noise - dot(column, column, n)
@@ -390,28 +336,13 @@ def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learne
 
 
 @inlined
-def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
-    """Write means, variances and noises into column t."""
-    p = m.mean_now.size
-    for j in range(p):
-        out[j, t], out[p + j, t], out[2 * p + j, t] = m.mean_now[j], m.variance_now[j], m.plan.noise
-
-
-@inlined
 def learn(m: Model, conditions: Array, t: int, learned: bool, kappa: float, _gamma2: float) -> int:
-    m.counters.admitted = 0
-    m.counters.evicted = -1
+    loop.forget_change(m)
     if learned:
         learn_seen(m, kappa, noise_of(m.plan.noise, conditions, t, 0))
     return FINE
 
 
 run = loop.of(
-    __name__,
-    "run",
-    LAYOUT,
-    is_overdue=loop.never,
-    predict=predict,
-    report=report,
-    learn=learn,
+    *(__name__, "run", LAYOUT), is_overdue=loop.never, predict=predict, report=loop.report_moments, learn=learn
 )

@@ -12,7 +12,7 @@ from streamgp.arrays import Layout, Model, Numbers
 from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
-from streamgp.contract.model import Change
+from streamgp.contract.snapshot import require
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.local import receptive_field as rf
 from streamgp.process import loop, memory
@@ -23,30 +23,17 @@ from streamgp.vocabulary import INPUTS, Capacity, Depth, not_negative, part_of_o
 
 Array = NDArray
 
-# Fixed when the first row arrives.
-PLAN = np.dtype(
-    [
-        ("shared", np.int64),  # whether the outputs of a row are missing together
-        ("retention", np.float64),  # of the memory, a window: none, and no feedback
-        ("feedback", np.int64),
-        ("capacity", np.int64),
-        ("update_D", np.int64),
-        ("w_gen", np.float64),
-        ("w_prune", np.float64),
-        ("penalty", np.float64),
-        ("meta_rate", np.float64),
-        ("init_lambda", np.float64),
-        ("tau_lambda", np.float64),
-        ("final_lambda", np.float64),
-        ("init_S2", np.float64),
-        ("add_threshold", np.float64),
-        ("cutoff", np.float64),
-        ("horizon", np.float64),  # the squared distance beyond which no rule asks how active a field is
-    ]
+# Fixed when the first row arrives: what the loop and the memory, a window, read, and rules.
+WHOLE = ("shared", "feedback", "capacity", "update_D")
+REAL = (
+    *("retention", "noise"),  # 0: the confidence bound counts the noise
+    *("w_gen", "w_prune", "penalty", "meta_rate", "init_lambda", "tau_lambda", "final_lambda", "init_S2"),
+    *("add_threshold", "cutoff", "horizon"),  # the squared distance beyond which no rule asks how active a field is
 )
+PLAN = np.dtype([(name, np.int64) for name in WHOLE] + [(name, np.float64) for name in REAL])
 
-# What changes row by row; the last three say what the last row did, and which field left, -1 for none.
-COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "absorbed", "admitted", "evicted")])
+# What changes row by row; the last three say what the last row did, and which field, from 1 on, left its output.
+COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "absorbed", "admitted", "left")])
 
 # Field k of output j is number j * capacity + k of all.
 STATE = memory.ARRAYS | rf.STATE | {"counts": "outputs", "rows_learned": "outputs"}  # the fields of each output
@@ -64,6 +51,9 @@ WORK = rf.WORK | {
 }
 
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
+
+PartOfOne = Annotated[float, Setting(check=part_of_one)]
+NotNegative = Annotated[float, Setting(check=not_negative)]
 
 # A new field takes over the metric of one whose activation there is above this part of w_gen.
 NEARLY_ACTIVE = 0.1
@@ -103,17 +93,15 @@ class LWPR(CompiledModel):
         init_alpha: Annotated[
             Any, Setting("learning rate of the metric: a number or, one for each entry, (d, d); tune it second")
         ] = 50.0,
-        w_gen: Annotated[
-            float, Setting("a field is created where no activation exceeds this, in (0, 1]", check=part_of_one)
-        ] = 0.1,
+        w_gen: Annotated[PartOfOne, Setting("a field is created where no activation exceeds this, in (0, 1]")] = 0.1,
         w_prune: Annotated[
             float, Setting("of two fields that are both more active than this the wider one leaves; 1: none does")
         ] = 1.0,
         penalty: Annotated[
-            float, Setting("weight of sum D^2 in the cost of the metric; more makes wider fields", check=not_negative)
+            NotNegative, Setting("weight of sum D^2 in the cost of the metric; more makes wider fields")
         ] = 1e-6,
         meta: Annotated[bool, Setting("adapt the learning rates too")] = False,
-        meta_rate: Annotated[float, Setting("how fast they adapt", check=not_negative)] = 250.0,
+        meta_rate: Annotated[NotNegative, Setting("how fast they adapt")] = 250.0,
         diag_only: Annotated[bool, Setting("keep the metrics diagonal")] = True,
         capacity: Annotated[
             Capacity,
@@ -122,26 +110,18 @@ class LWPR(CompiledModel):
                 "fields",
             ),
         ] = 1000,
-        init_lambda: Annotated[
-            float, Setting("forgetting factor of a new field, in (0, 1]", check=part_of_one)
-        ] = 0.999,
+        init_lambda: Annotated[PartOfOne, Setting("forgetting factor of a new field, in (0, 1]")] = 0.999,
         tau_lambda: Annotated[
             float,
             Setting("how slowly it turns into final_lambda, in [0, 1]", check=partial(number, at_least=0, at_most=1)),
         ] = 0.9999,
-        final_lambda: Annotated[
-            float, Setting("forgetting factor of an old field, in (0, 1]", check=part_of_one)
-        ] = 0.99999,
+        final_lambda: Annotated[PartOfOne, Setting("forgetting factor of an old field, in (0, 1]")] = 0.99999,
         init_S2: Annotated[
-            float,
-            Setting("variance that a projection has before any data", "squared normalized input", positive),
+            float, Setting("variance that a projection has before any data", "squared normalized input", positive)
         ] = 1e-10,
         add_threshold: Annotated[
-            float,
-            Setting(
-                "a direction is added when the newest brought the squared error below this part of the former",
-                check=not_negative,
-            ),
+            NotNegative,
+            Setting("a direction is added when the newest brought the squared error below this part of the former"),
         ] = 0.5,
         update_D: Annotated[bool, Setting("adapt the metrics")] = True,
         norm_in: Annotated[
@@ -214,7 +194,6 @@ class LWPR(CompiledModel):
         alpha = np.full((width, width), self._init_alpha[0]) if self._init_alpha.ndim == 1 else self._init_alpha
         if alpha.shape != M.shape:
             raise ValueError(f"init_alpha has shape {alpha.shape}, but the inputs have {width} columns: give {M.shape}")
-        numbers.counters["evicted"] = -1
         work, at = numbers.work, numbers.records["at"][0]
         work.extents[:] = [(at[name]["start"], getattr(numbers.state, name)[0].size) for name in rf.STATE]
         work.norm_in[:] = np.tile(spread("norm_in", self._norm_in, d, "inputs"), self._memory.depth)
@@ -232,16 +211,10 @@ class LWPR(CompiledModel):
         number = np.arange(len(self._state.centers))
         return number[number % self._capacity < np.repeat(self._state.counts, self._capacity)]
 
-    def _check_restored(self) -> None:
-        super()._check_restored()
-        counts, most = self._state.counts, self._state.ss2.shape[1]
-        if not np.all((counts >= 0) & (counts <= self._capacity)):
-            raise ValueError(
-                f"the snapshot says {counts.astype(int).tolist()} fields, there is room for {self._capacity}"
-            )
-        directions = self._state.directions[self._in_use()]
-        if not np.all((directions >= 1) & (directions <= most)):
-            raise ValueError(f"the snapshot has fields of {int(directions.max())} directions")
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        super()._check_numbers(named)
+        require("counts", named["counts"], at_least=0, at_most=self._capacity)
+        require("directions", named["directions"], at_least=0, at_most=named["ss2"].shape[-1])
 
     # What can be read.
 
@@ -276,14 +249,6 @@ class LWPR(CompiledModel):
         }
         return named | {"penalty": self._rules["penalty"]}
 
-    @property
-    def last_change(self) -> Change:
-        """Whether fields learned the last row (absorbed), one was created (admitted) or left (its index, -1: none)."""
-        if self._d is None:
-            return Change()
-        absorbed, admitted, evicted = (self._numbers.count(name) for name in ("absorbed", "admitted", "evicted"))
-        return Change(bool(absorbed), bool(admitted), () if evicted < 0 else (evicted,))
-
 
 def positive_or_matrix(name: str, value: Any) -> FloatArray:
     """A positive number or vector, or a square matrix."""
@@ -317,23 +282,8 @@ def spread(name: str, value: FloatArray | None, n: int, what: str) -> FloatArray
 
 
 @compiled
-def normalize(m: Model) -> None:
-    """x = the input seen, over its norms."""
-    x, seen, norm = m.x, m.seen, m.norm_in
-    for j in range(x.size):
-        x[j] = seen[j] / norm[j]
-
-
-@compiled
-def activate(m: Model, j: int) -> None:
-    """The activations at x of the fields of output j."""
-    first = j * m.plan.capacity
-    rf.activate(m, first, first + int(m.counts[j]))
-
-
-@compiled
 def predict_seen(m: Model, j: int) -> tuple[float, float]:
-    """Mean and variance of output j at x; activate() has been called."""
+    """Mean and variance of output j at x; its fields know how active they are."""
     activation, trusted, begin = m.activation, m.trusted, j * m.plan.capacity
     first = total = shifted = squares = 0.0
     for g in range(begin, begin + int(m.counts[j])):
@@ -358,7 +308,7 @@ def predict_seen(m: Model, j: int) -> tuple[float, float]:
 
 @compiled
 def learn_seen(m: Model, j: int, y: float) -> None:
-    """Learn the target y of output j at x; activate() has been called."""
+    """Learn the target y of output j at x; its fields know how active they are."""
     activation, rows_learned, metrics = m.activation, m.rows_learned, m.metrics
     n_data, trusted, last_active = m.n_data, m.trusted, m.last_active
     first, d = j * m.plan.capacity, m.x.size
@@ -428,32 +378,25 @@ def remove(m: Model, j: int, g: int) -> None:
         copy(moved, size, m.buffer[start + g * size :])
         fill(moved, size, 0.0)
     counts[j] -= 1.0
-    m.counters.evicted = g - first
+    m.counters.left = g - first + 1
 
 
 @inlined
 def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learned: bool) -> tuple[float, float]:
-    normalize(m)
+    x, seen, norm = m.x, m.seen, m.norm_in
+    for i in range(x.size):
+        x[i] = seen[i] / norm[i]
     for j in range(m.y.size):
-        activate(m, j)
+        first = j * m.plan.capacity
+        rf.activate(m, first, first + int(m.counts[j]))
         if kind & PREDICT:
             m.mean_now[j], m.variance_now[j] = predict_seen(m, j)
     return 0.0, 0.0
 
 
 @inlined
-def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
-    """Write means and variances into column t; the bound counts the noise, which is 0."""
-    p = m.y.size
-    for j in range(p):
-        out[j, t], out[p + j, t], out[2 * p + j, t] = m.mean_now[j], m.variance_now[j], 0.0
-
-
-@inlined
 def learn(m: Model, _conditions: Array, _t: int, _learned: bool, _kappa: float, _gamma2: float) -> int:
-    m.counters.absorbed = 0
-    m.counters.admitted = 0
-    m.counters.evicted = -1
+    loop.forget_change(m)
     for j in range(m.y.size):
         if not np.isnan(m.y[j]):
             learn_seen(m, j, m.y[j] / m.norm_out[j])
@@ -461,11 +404,5 @@ def learn(m: Model, _conditions: Array, _t: int, _learned: bool, _kappa: float, 
 
 
 run = loop.of(
-    __name__,
-    "run",
-    LAYOUT,
-    is_overdue=loop.never,
-    predict=predict,
-    report=report,
-    learn=learn,
+    *(__name__, "run", LAYOUT), is_overdue=loop.never, predict=predict, report=loop.report_moments, learn=learn
 )

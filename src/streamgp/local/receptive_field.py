@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Model
 from streamgp.compiled import compiled
-from streamgp.linalg.vector import copy, dot
+from streamgp.linalg.vector import copy, dot, fill
 
 Array = NDArray
 
@@ -65,14 +65,11 @@ WORK = {
     "x_mz": "width",  # less the field's mean
     "dx": "width",  # less the field's center
     "z": "width",  # M dx
-    "s": "projections",
-    "target": "projections",
-    "e_cv": "projections",
     "x_res": "projections width",
     "D": "width width",  # metric
-    "gradient": "entries",
-    "curvature": "entries",
     "activation": "fields",
+    **dict.fromkeys(("s", "target", "e_cv"), "projections"),
+    **dict.fromkeys(("gradient", "curvature"), "entries"),
 }
 
 
@@ -249,51 +246,41 @@ def metric_derivatives(
 ) -> None:
     """Gradient and curvature of J = J1 + penalty sum D_ij^2 by the entries of M, for the row with M dx in z."""
     M, D, dx, z = m.metrics[g], m.D, m.dx, m.z
-    gradient, curvature = m.gradient, m.curvature
-    d = dx.size
-    diagonal = M.size == d
-    if diagonal:
-        for i in range(d):
-            D[0, i] = M[i] * M[i]
-    else:
-        metric_of(M, D)
-    k = 0
-    for i in range(d):
-        first = k
-        row2 = 0.0
-        for j in range(i, i + 1 if diagonal else d):
-            row2 += M[first + j - i] * M[first + j - i]
-        for j in range(i, i + 1 if diagonal else d):
+    gradient, curvature, k = m.gradient, m.curvature, 0
+    metric_of(M, D)
+    for i in range(dx.size):
+        row = row_of(M, k, i, dx.size)
+        row2 = dot(row, row, row.size)
+        for j in range(i, i + row.size):
             # q = |M dx|^2: dq/dM_ij = 2 z_i dx_j, and w = exp(-q/2)
             by_M = -weight * z[i] * dx[j]
             by_MM = weight * dx[j] * dx[j] * (z[i] * z[i] - 1.0)
             # sum D^2 = |M'M|^2: its gradient is 4 M D
-            if diagonal:
-                D_jj = D[0, i]
-                MD = M[k] * D_jj
-            else:
-                D_jj = D[j, j]
-                MD = dot(M[first : first + d - i], D[j, i:], d - i)
+            MD = dot(row, D[j, i:], row.size)
             # [vijayakumar2005] dJ/dM = dJ1/dw dw/dM + (w / W) dJ2/dM: each row has its part of the penalty
             gradient[k] = slope * by_M + share * penalty * 4.0 * MD
-            curvature[k] = slope * by_MM + bend * by_M * by_M + share * penalty * 4.0 * (D_jj + row2 + M[k] * M[k])
+            curvature[k] = slope * by_MM + bend * by_M * by_M + share * penalty * 4.0 * (D[j, j] + row2 + M[k] * M[k])
             k += 1
 
 
 @compiled
+def row_of(M: Array, k: int, i: int, d: int) -> Array:
+    """Row i of M, whose entries begin at k: its diagonal, or from there to its end."""
+    return M[k : k + (1 if M.size == d else d - i)]
+
+
+@compiled
 def metric_of(M: Array, D: Array) -> None:
-    """D = M'M from the upper triangle of M, row by row."""
-    d = D.shape[0]
-    for i in range(d):
-        for j in range(d):
-            D[i, j] = 0.0
+    """D = M'M; of a diagonal one nothing else is read."""
     k = 0
-    for r in range(d):
-        row = M[k : k + d - r]
-        for i in range(d - r):
-            for j in range(d - r):
+    for i in range(D.shape[0]):
+        fill(D[i], D.shape[0], 0.0)
+    for r in range(D.shape[0]):
+        row = row_of(M, k, r, D.shape[0])
+        for i in range(row.size):
+            for j in range(row.size):
                 D[r + i, r + j] += row[i] * row[j]
-        k += d - r
+        k += row.size
 
 
 @compiled

@@ -11,7 +11,7 @@ from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.lanes import PREDICTED, TAKEN
-from streamgp.contract.model import Health
+from streamgp.contract.model import Change, Health
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Stackable
@@ -89,8 +89,8 @@ class CompiledModel(Stackable):
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         for name, array in named.items():
             counter = name.removeprefix("counters.")
-            if counter != name:  # -1: no point was evicted
-                require(counter, array, at_least=-1 if counter == "evicted" else 0, at_most=MOST)
+            if counter != name:
+                require(counter, array, at_least=0, at_most=MOST)
             else:
                 require(name, array, finite=name not in self._may_overflow)
 
@@ -127,6 +127,14 @@ class CompiledModel(Stackable):
     @property
     def rows_seen(self) -> int:
         return 0 if self._d is None else self._numbers.count("rows_seen")
+
+    @property
+    def last_change(self) -> Change:
+        """Whether the last row was absorbed or admitted, and which part of the model left."""
+        if self._d is None:
+            return Change()
+        absorbed, admitted, left = (self._numbers.count(name) for name in ("absorbed", "admitted", "left"))
+        return Change(bool(absorbed), bool(admitted), (left - 1,) if left else ())
 
     @property
     def health(self) -> Health:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, opened
-from streamgp.compiled import INDICES, MATRIX, WHOLE, borrowed, compiled, entry
+from streamgp.compiled import INDICES, MATRIX, WHOLE, borrowed, compiled, entry, inlined
 from streamgp.contract.checks import DUE_BEFORE, FINE, LARGEST, check
 from streamgp.contract.lanes import ADVANCE, LANES, LEARN, PREDICT, end_of, first_of
 from streamgp.process.memory import arrive, remember_target
@@ -61,6 +61,20 @@ def of(
 @compiled
 def never(*_: Any) -> bool:
     return False
+
+
+@inlined
+def report_moments(m: Model, _gamma2: float, t: int, out: Array) -> None:
+    """Write means, variances and the noise into column t."""
+    p = m.mean_now.size
+    for j in range(p):
+        out[j, t], out[p + j, t], out[2 * p + j, t] = m.mean_now[j], m.variance_now[j], m.plan.noise
+
+
+@inlined
+def forget_change(m: Model) -> None:
+    """The row has not changed anything yet."""
+    m.counters.absorbed, m.counters.admitted, m.counters.left = 0, 0, 0
 
 
 # What stands for the functions of a kind in the text.
