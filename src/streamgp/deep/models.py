@@ -136,16 +136,15 @@ class DeepKernelGP(DeepModel):
 
     def _settle(self, windows: Windows) -> None:
         self._learned = windows
-        H = embed(self._network, windows)
         if self._training.finetune:
-            self._head.tune(H, windows.targets, self._training.finetune)
-        self._head.condition(H, windows.targets)
-        self._nlml = self._head.evaluate(H, windows.targets).value * windows.targets.numel()
+            self._head.tune(embed(self._network, windows), windows.targets, self._training.finetune)
+        super()._settle(windows)
 
     def log_marginal_likelihood(self) -> float:
         """Return the log marginal likelihood of all rows that were fitted, in standard units, summed over outputs."""
         self._checked_units()
-        return -self._nlml
+        H, Y = embed(self._network, self._learned), self._learned.targets
+        return -self._head.evaluate(H, Y).value * Y.numel()
 
     def online(
         self,

@@ -93,10 +93,9 @@ def header(model: StreamModel, name: str) -> str:
         "ROWS": f"{process.rows_seen:,}",
         "KILOBYTES": f"{_bytes(process, kind) / 1024:,.0f}",
         "CONSTANTS": "\n".join(_constants(process, units)),
-        "STATE": _exchange(process, kind, len(numbers)),
-        "START": _start(numbers),
+        "LEARNED": "\n".join(f"    {_listed(numbers[i : i + 8])}," for i in range(0, len(numbers), 8)),
     }
-    about |= _kernel(process) | _fourier(process) | _in_units(process, units)
+    about |= _exchange(process, kind) | _described(process) | _in_units(process, units)
     pieces = ["head", *kind.pieces, *(["screen"] if _screens(units) else []), "foot"]
     text = "".join(files("streamgp.export").joinpath("pieces", f"{piece}.h").read_text("utf-8") for piece in pieces)
     text = re.sub(r"@([A-Z0-9_]+)@", lambda found: about[found[1]], text)
@@ -108,7 +107,7 @@ def state(model: StreamModel) -> FloatArray:
     process, units = _parts(model)
     kind = _kind(process)
     counters = [float(process._numbers.count(name)) for name in kind.counters]
-    arrays = [_array(process, name).ravel() for name in kind.arrays]
+    arrays = [array.ravel() for array in _arrays(process, kind).values()]
     screen = units._screen.ravel() if units is not None else np.zeros(outliers.NUMBERS)
     return np.concatenate([counters, *arrays, screen])
 
@@ -131,11 +130,10 @@ def resumed(model: StreamModel, numbers: Any) -> StreamModel:
     for name in kind.counters:
         process._numbers.counters[name] = int(values[at])
         at += 1
-    for name in kind.arrays:
+    for name, array in _arrays(process, kind).items():
         target: FloatArray = getattr(process._state, name)
-        size = _array(process, name).size
-        target[...] = values[at : at + size].reshape(target.shape) if target.size else target
-        at += size
+        target[...] = values[at : at + array.size].reshape(target.shape) if target.size else target
+        at += array.size
     if units is not None:
         units._screen[...] = values[at:].reshape(units._screen.shape)
     return from_bytes(copy.to_bytes())  # type: ignore[no-any-return]  # what no stream leads to is refused
@@ -182,12 +180,12 @@ def _kind(process: OnlineGP) -> Kind:
     return POINTS
 
 
-def _array(process: OnlineGP, name: str) -> FloatArray:
-    """An array of the state as the C code has it."""
-    array: FloatArray = getattr(process._state, name)
-    if name == "weight_variance" and array.size == 0:
-        return np.zeros(len(process._state.prior))
-    return array[0] if name in ("covariance", "weight_variance") else array
+def _arrays(process: OnlineGP, kind: Kind) -> dict[str, FloatArray]:
+    """The arrays of the state as the C code has them."""
+    arrays = {name: getattr(process._state, name) for name in kind.arrays}
+    if not arrays.get("weight_variance", arrays["mu"]).size:
+        arrays["weight_variance"] = np.zeros((1, len(process._state.prior)))
+    return {name: array[0] if name in ("covariance", "weight_variance") else array for name, array in arrays.items()}
 
 
 def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
@@ -196,7 +194,8 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
     growing_basis = parts.kind == feature_kinds.DICTIONARY
     jitter = float(process._numbers.plan["jitter"][0])
     whole: dict[str, Any] = {"INPUTS": process._d, "ROOM": len(process._state.mu), "NUMBERS": None}
-    real: dict[str, float] = {"NOISE": float(process._state.noise[0]), "VARIANCE": _variance(process), "JITTER": jitter}
+    variance = float(process.hyperparameters["variance"])
+    real: dict[str, float] = {"NOISE": float(process._state.noise[0]), "VARIANCE": variance, "JITTER": jitter}
     real |= {"GAIN_ROUNDING": posterior.ROUNDING, "COVARIANCE_NOISE": posterior.COVARIANCE_NOISE}
     if growing_basis:
         stays = spent.evict == budget.NEVER
@@ -225,39 +224,26 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
         real["TARGET_SCALE"] = units.scaling.target_scale[0]
     whole["NUMBERS"] = len(state(process if units is None else units))
     lines = [f"#define GP_{name} {value}" for name, value in whole.items()]
-    lines += [f"#define GP_{name} {_number(value)}{_told(value)}" for name, value in real.items()]
+    lines += [f"#define GP_{name} {_number(value)}{_in_decimal(value)}" for name, value in real.items()]
     if parts.kernel is not None:
-        scales = np.resize(np.atleast_1d(process.hyperparameters["lengthscale"]), process._d)
-        weights = ", ".join(_number(1.0 / (scale * scale)) for scale in scales)
+        scales = np.resize(process.hyperparameters["lengthscale"], process._d)
+        weights = _listed(1.0 / (scales * scales))
         lines.append(f"static const double gp_weight[GP_INPUTS] = {{{weights}}}; /* 1 / lengthscale^2 */")
     if units is not None:
         for name in ("input_shift", "input_scale"):
-            values = ", ".join(map(_number, getattr(units.scaling, name)))
+            values = _listed(getattr(units.scaling, name))
             lines.append(f"static const double gp_{name}[GP_INPUTS] = {{{values}}};")
     return lines
 
 
-def _variance(process: OnlineGP) -> float:
-    return float(process.hyperparameters["variance"])
-
-
-def _kernel(process: OnlineGP) -> dict[str, str]:
+def _described(process: OnlineGP) -> dict[str, str]:
+    """What comments say of the features, and the formula of the kernel."""
     kernel = process._features.kernel
     if kernel is None:
-        return {}
-    if isinstance(kernel, Matern):
-        radial = RADIAL[kernel.order]
-    else:
-        radial = QUADRATIC if isinstance(kernel, RationalQuadratic) else SQUARED_EXPONENTIAL
-    return {"KERNEL": type(kernel).__name__, "RADIAL": radial}
-
-
-def _fourier(process: OnlineGP) -> dict[str, str]:
-    parts = process._features
-    if not isinstance(parts, Fourier):
-        return {}
-    how = "R of the information form, upper triangle" if process._factored else "S, lower triangle"
-    return {"FEATURES": str(len(process._state.mu)), "COVARIANCE": how}
+        how = "R of the information form, upper triangle" if process._factored else "S, lower triangle"
+        return {"FEATURES": str(len(process._state.mu)), "COVARIANCE": how}
+    radial = QUADRATIC if isinstance(kernel, RationalQuadratic) else SQUARED_EXPONENTIAL
+    return {"KERNEL": type(kernel).__name__, "RADIAL": RADIAL[kernel.order] if isinstance(kernel, Matern) else radial}
 
 
 def _screens(units: Standardize | None) -> bool:
@@ -266,82 +252,32 @@ def _screens(units: Standardize | None) -> bool:
 
 def _in_units(process: OnlineGP, units: Standardize | None) -> dict[str, str]:
     """How rows, targets and predictions look in the model's units and in the user's."""
-    above = "GP_MEAN + mean" if process._mean is not None else "mean"
+    mean, less = ("mean", "") if process._mean is None else ("GP_MEAN + mean", " - GP_MEAN")
     if units is None:
-        return {
-            "TOO_LARGE": " || fabs(x[j]) > GP_LARGEST",
-            "Y_TOO_LARGE": " || fabs(y) > GP_LARGEST",
-            "SEEN": "x[j]",
-            "MEAN": above,
-            "TARGET2": "",
-            "TARGET": "y - GP_MEAN" if process._mean is not None else "y",
-            "SCREENED": "",
-        }
-    standard = "fmin(fmax((y - GP_TARGET_SHIFT) / GP_TARGET_SCALE, -GP_FAR), GP_FAR)"
+        plain = {"SEEN": "x[j]", "MEAN": mean, "TARGET2": "", "TARGET": f"y{less}", "SCREENED": ""}
+        return plain | {"TOO_LARGE": " || fabs(x[j]) > GP_LARGEST", "Y_TOO_LARGE": " || fabs(y) > GP_LARGEST"}
     return {
         "TOO_LARGE": "",
         "Y_TOO_LARGE": "",
         "SEEN": "fmin(fmax((x[j] - gp_input_shift[j]) / gp_input_scale[j], -GP_FAR), GP_FAR)",
-        "MEAN": f"GP_TARGET_SHIFT + GP_TARGET_SCALE * ({above})",
+        "MEAN": f"GP_TARGET_SHIFT + GP_TARGET_SCALE * ({mean})",
         "TARGET2": "GP_TARGET_SCALE * GP_TARGET_SCALE * ",
-        "TARGET": f"{standard} - GP_MEAN" if process._mean is not None else standard,
+        "TARGET": f"fmin(fmax((y - GP_TARGET_SHIFT) / GP_TARGET_SCALE, -GP_FAR), GP_FAR){less}",
         "SCREENED": " || !gp_is_target(m->screen, y)" if units._screens else "",
     }
 
 
-def _exchange(process: OnlineGP, kind: Kind, count: int) -> str:
-    """The functions that write the state into numbers and read it again."""
-    write, read, at = [], [], 0
-    for name in kind.counters:
-        write.append(f"    numbers[{at}] = (double)m->{name};")
-        read.append(f"    m->{name} = (size_t)numbers[{at}];")
-        at += 1
-    fields = [(name, _array(process, name)) for name in kind.arrays] + [("screen", np.zeros(outliers.NUMBERS))]
-    for name, array in fields:
-        if array.ndim == 2 and name != "mu":
-            write.append(f"    gp_copy(&m->{name}[0][0], {array.size}, numbers + {at});")
-            read.append(f"    gp_copy(numbers + {at}, {array.size}, &m->{name}[0][0]);")
-        else:
-            write.append(f"    gp_copy(m->{name}, {array.size}, numbers + {at});")
-            read.append(f"    gp_copy(numbers + {at}, {array.size}, m->{name});")
+def _exchange(process: OnlineGP, kind: Kind) -> dict[str, str]:
+    """The lines that write the state into numbers, and those that read it again."""
+    write = [f"numbers[{at}] = (double)m->{name};" for at, name in enumerate(kind.counters)]
+    read = [f"m->{name} = (size_t)numbers[{at}];" for at, name in enumerate(kind.counters)]
+    at = len(kind.counters)
+    for name, array in [*_arrays(process, kind).items(), ("screen", np.zeros(outliers.NUMBERS))]:
+        first = f"&m->{name}[0][0]" if array.ndim == 2 and name != "mu" else f"m->{name}"
+        write.append(f"gp_copy({first}, {array.size}, numbers + {at});")
+        read.append(f"gp_copy(numbers + {at}, {array.size}, {first});")
         at += array.size
-    assert at == count
-    return "\n".join(
-        [
-            "static inline void gp_copy(const double *from, size_t n, double *to)",
-            "{",
-            "    for (size_t i = 0; i < n; i++) {",
-            "        to[i] = from[i];",
-            "    }",
-            "}",
-            "",
-            "static inline void gp_state(const gp_model *m, double *numbers)",
-            "{",
-            *write,
-            "}",
-            "",
-            "static inline void gp_resume(gp_model *m, const double *numbers)",
-            "{",
-            *read,
-            "}",
-        ]
-    )
-
-
-def _start(numbers: FloatArray) -> str:
-    rows = [", ".join(map(_number, numbers[i : i + 8])) for i in range(0, len(numbers), 8)]
-    return "\n".join(
-        [
-            "static const double gp_learned[GP_NUMBERS] = {",
-            *(f"    {row}," for row in rows),
-            "};",
-            "",
-            "static inline void gp_start(gp_model *m)",
-            "{",
-            "    gp_resume(m, gp_learned);",
-            "}",
-        ]
-    )
+    return {"WRITE": "\n    ".join(write), "READ": "\n    ".join(read)}
 
 
 def _number(value: float) -> str:
@@ -352,11 +288,14 @@ def _number(value: float) -> str:
     return short if any(c in short for c in ".en") else f"{short}.0" if abs(value) >= 1 or value == 0 else short
 
 
-def _told(value: float) -> str:
+def _in_decimal(value: float) -> str:
     return f" /* {value:.6g} */" if "0x" in _number(value) else ""
 
 
+def _listed(values: FloatArray) -> str:
+    return ", ".join(map(_number, values))
+
+
 def _bytes(process: OnlineGP, kind: Kind) -> int:
-    room = len(process._state.mu)
-    work = 10 * room if kind is GROWING else 3 * room
-    return 8 * (sum(_array(process, name).size for name in kind.arrays) + work + len(kind.counters))
+    work = (10 if kind is GROWING else 3) * len(process._state.mu)
+    return 8 * (sum(array.size for array in _arrays(process, kind).values()) + work + len(kind.counters))

@@ -200,8 +200,7 @@ def compare(m: Model) -> float:
 def predict_seen(m: Model, kappa: float) -> None:
     """Mean and latent variance of the mixture; compare() has been called."""
     experts, counts = m.counters.experts, m.counts
-    similarity, rank = m.similarity, m.rank
-    k, column, first = m.k, m.column, m.first
+    similarity, rank, k, column, first = m.similarity, m.rank, m.k, m.column, m.first
     mean, variance = m.mean_now, m.variance_now
     copy(similarity, experts, rank)
     fill(mean, mean.size, 0.0)
@@ -285,8 +284,7 @@ def learn_seen(m: Model, kappa: float, noise: float) -> None:
 @compiled
 def admit(m: Model, e: int, n: int, kappa: float, noise: float) -> None:
     """The input seen becomes point n of expert e; pivots in which arithmetic had lost the noise are counted."""
-    points, R = m.points[e], m.factors[e]
-    seen, y, k = m.seen, m.y, m.k
+    points, R, seen, k = m.points[e], m.factors[e], m.seen, m.k
     column, psi, diagonal = m.column, m.psi, m.inverse_diagonals[e]
     program.cross(m.operations, m.parameters, points, n, seen, k, m.kernel_scratch)
     triangular.solve_transposed(R, k, n, column)
@@ -300,7 +298,7 @@ def admit(m: Model, e: int, n: int, kappa: float, noise: float) -> None:
         diagonal[i] += psi[i] * psi[i] / gamma2
     diagonal[n] = 1.0 / gamma2
     copy(seen, seen.size, points[n])
-    copy(y, y.size, m.targets[e][n])
+    copy(m.y, m.y.size, m.targets[e][n])
 
 
 @compiled
@@ -316,8 +314,7 @@ def redundant(inverse_diagonal: Array, n: int) -> int:
 @compiled
 def drop(m: Model, e: int, r: int, n: int) -> None:
     """Take point r out of the n points of expert e."""
-    R, column, psi = m.factors[e], m.column, m.psi
-    diagonal = m.inverse_diagonals[e]
+    R, column, psi, diagonal = m.factors[e], m.column, m.psi, m.inverse_diagonals[e]
     triangular.inverse_column(R, r, n, psi)
     for i in range(n):
         diagonal[i] = max(diagonal[i] - psi[i] * psi[i] / psi[r], TIE * diagonal[i])

@@ -39,14 +39,9 @@ COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "absorbed", "adm
 STATE = memory.ARRAYS | rf.STATE | {"counts": "outputs", "rows_learned": "outputs"}  # the fields of each output
 
 WORK = rf.WORK | {
-    "seen": "width",
-    "y": "outputs",
-    "mean_now": "outputs",
-    "variance_now": "outputs",
-    "norm_in": "width",
-    "norm_out": "outputs",
-    "metric": "entries",  # of a new field
-    "rates": "entries",
+    **dict.fromkeys(("seen", "norm_in"), "width"),
+    **dict.fromkeys(("y", "mean_now", "variance_now", "norm_out"), "outputs"),
+    **dict.fromkeys(("metric", "rates"), "entries"),  # of a new field
     "extents": "arrays 2",  # of each array of rf.STATE: where it starts, and how many numbers a field has in it
 }
 
@@ -309,10 +304,8 @@ def predict_seen(m: Model, j: int) -> tuple[float, float]:
 @compiled
 def learn_seen(m: Model, j: int, y: float) -> None:
     """Learn the target y of output j at x; its fields know how active they are."""
-    activation, rows_learned, metrics = m.activation, m.rows_learned, m.metrics
-    n_data, trusted, last_active = m.n_data, m.trusted, m.last_active
-    first, d = j * m.plan.capacity, m.x.size
-    rows_learned[j] += 1.0
+    activation, metrics, first = m.activation, m.metrics, j * m.plan.capacity
+    m.rows_learned[j] += 1.0
     most = second = 0.0
     most_active = second_active = -1
     for g in range(first, first + int(m.counts[j])):
@@ -324,11 +317,11 @@ def learn_seen(m: Model, j: int, y: float) -> None:
             second, second_active = weight, g
         if weight > m.plan.cutoff:
             # A field can be trusted once it had seen more than 2 d rows before this one.
-            if n_data[g, 0] > 2.0 * d:
-                trusted[g] = 1.0
+            if m.n_data[g, 0] > 2.0 * m.x.size:
+                m.trusted[g] = 1.0
             rf.activate(m, g, g + 1)
             rf.learn(m, g, y, weight)
-            last_active[g] = rows_learned[j]
+            m.last_active[g] = m.rows_learned[j]
             m.counters.absorbed = 1
     if most <= m.plan.w_gen:
         create(m, j, y, most, most_active)
@@ -342,8 +335,7 @@ def learn_seen(m: Model, j: int, y: float) -> None:
 @compiled
 def create(m: Model, j: int, y: float, most: float, most_active: int) -> None:
     """Put a field on x; it takes over the metric of a field that is nearly active there and can be trusted."""
-    counts, directions, last_active = m.counts, m.directions, m.last_active
-    metrics, alpha = m.metrics, m.alpha
+    counts, directions, last_active, metrics, alpha = m.counts, m.directions, m.last_active, m.metrics, m.alpha
     copied = most > NEARLY_ACTIVE * m.plan.w_gen and m.trusted[most_active] == 1.0
     first = j * m.plan.capacity
     g = first + int(counts[j])

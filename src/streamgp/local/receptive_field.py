@@ -76,15 +76,13 @@ WORK = {
 @compiled
 def begin(m: Model, g: int, y: float) -> None:
     """Center field g, which has seen nothing, on x; M, alpha and the number of directions are set, all else is 0."""
-    x, alpha, b = m.x, m.alpha[g], m.b[g]
-    n_data = m.n_data[g]
     m.beta0[g] = y
-    for i in range(b.size):
-        b[i] = np.log(alpha[i])
+    for i in range(m.b.shape[1]):
+        m.b[g, i] = np.log(m.alpha[g, i])
     for i in range(int(m.directions[g])):
         begin_direction(m, g, i)
-        n_data[i] = ALMOST_NOTHING
-    copy(x, x.size, m.centers[g])
+        m.n_data[g, i] = ALMOST_NOTHING
+    copy(m.x, m.x.size, m.centers[g])
 
 
 @compiled
@@ -98,22 +96,24 @@ def begin_direction(m: Model, g: int, i: int) -> None:
 
 
 @compiled
+def row_of(M: Array, k: int, i: int, d: int) -> Array:
+    """Row i of M, whose entries begin at k: its diagonal, or from there to its end."""
+    return M[k : k + (1 if M.size == d else d - i)]
+
+
+@compiled
 def activate(m: Model, first: int, last: int) -> None:
     """Activations at x of the fields first..last-1, 0 beyond the horizon; dx and z are left of the last one."""
     x, dx, z, activation = m.x, m.dx, m.z, m.activation
     centers, metrics, horizon = m.centers, m.metrics, m.plan.horizon
-    d = x.size
-    diagonal = metrics.shape[1] == d
     for k in range(first, last):
-        q = 0.0
-        entry = 0
-        for j in range(d):
+        q, entry = 0.0, 0
+        for j in range(x.size):
             dx[j] = x[j] - centers[k, j]
-        for i in range(d):
-            z[i] = 0.0
-            for j in range(i, i + 1 if diagonal else d):
-                z[i] += metrics[k, entry] * dx[j]
-                entry += 1
+        for i in range(x.size):
+            row = row_of(metrics[k], entry, i, x.size)
+            z[i] = dot(row, dx[i:], row.size)
+            entry += row.size
             q += z[i] * z[i]
         # [vijayakumar2005] the kernel w = exp(-q / 2), q = dx'D dx, D = M'M
         activation[k] = np.exp(-0.5 * q) if q <= horizon else 0.0
@@ -144,8 +144,7 @@ def grown_directions(m: Model, g: int) -> int:
 @compiled
 def learn_means(m: Model, g: int, y: float, weight: float) -> float:
     """Learn the weighted means; returns the mean-free target and leaves the mean-free input in x_mz."""
-    x, x_mz, mean_x = m.x, m.x_mz, m.mean_x[g]
-    beta0, spread = m.beta0, m.spread
+    x, x_mz, mean_x, beta0, spread = m.x, m.x_mz, m.mean_x[g], m.beta0, m.spread
     old = m.sum_w[g, 0] * m.forget[g, 0]
     total = old + weight
     # [vijayakumar2005] incremental PLS: the means
@@ -216,8 +215,7 @@ def keep_length(direction: Array, i: int) -> float:
 @compiled
 def may_descend(m: Model, g: int, i: int) -> bool:
     """Whether direction i has seen enough of the 1 / (1 - lambda) rows that forgetting lets a field remember."""
-    n_data, forget = m.n_data[g], m.forget[g]
-    return n_data[i] * (1.0 - forget[0]) > ENOUGH_TO_DESCEND  # type: ignore[no-any-return]
+    return m.n_data[g, i] * (1.0 - m.forget[g, 0]) > ENOUGH_TO_DESCEND  # type: ignore[no-any-return]
 
 
 @compiled
@@ -261,12 +259,6 @@ def metric_derivatives(
             gradient[k] = slope * by_M + share * penalty * 4.0 * MD
             curvature[k] = slope * by_MM + bend * by_M * by_M + share * penalty * 4.0 * (D[j, j] + row2 + M[k] * M[k])
             k += 1
-
-
-@compiled
-def row_of(M: Array, k: int, i: int, d: int) -> Array:
-    """Row i of M, whose entries begin at k: its diagonal, or from there to its end."""
-    return M[k : k + (1 if M.size == d else d - i)]
 
 
 @compiled

@@ -42,10 +42,32 @@ static inline int gp_learn(gp_model *m, const double *x, double y)
 }
 
 /* The state as GP_NUMBERS numbers, and back; `streamgp export --state` takes them into the model's file. */
-@STATE@
+static inline void gp_copy(const double *from, size_t n, double *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i];
+    }
+}
+
+static inline void gp_state(const gp_model *m, double *numbers)
+{
+    @WRITE@
+}
+
+static inline void gp_resume(gp_model *m, const double *numbers)
+{
+    @READ@
+}
 #ifndef GP_NO_START
 
 /* What the library had learned. */
-@START@
+static const double gp_learned[GP_NUMBERS] = {
+@LEARNED@
+};
+
+static inline void gp_start(gp_model *m)
+{
+    gp_resume(m, gp_learned);
+}
 #endif
 #endif
