@@ -154,7 +154,7 @@ def test_exact_predictions_equal_the_full_gp():
     H, Y, theta = problem(3, p=1)
     head = ExactHead(theta)
     head.condition(H, Y)
-    lengthscale, variance, noise = head.lengthscale[0], float(head.variance[0]), float(head.noise[0])
+    lengthscale, variance, noise = (values[0] for values in head.hyperparameters.values())
     gp = FullGP(sg.SquaredExponential(lengthscale, variance=variance), noise=noise).fit(H.numpy(), Y.numpy()[:, 0])
     expected = gp.predict(H.numpy() + 0.1)
     mean, variances = head.predict(H + 0.1)

@@ -99,23 +99,14 @@ class ProcessHead(abc.ABC):
         self.theta[:, -1].clamp_(min=math.log(LEAST_NOISE))
 
     @property
-    def hyperparameters(self) -> FloatArray:
-        """(p, width + 2): lengthscales, variance and noise of each output."""
-        return np.asarray(self.theta.exp().cpu().numpy())
+    def hyperparameters(self) -> dict[str, FloatArray]:
+        """By name: lengthscales (p, width), variance and noise (p,)."""
+        values = self.theta.exp().cpu().numpy()
+        return {"lengthscale": values[:, :-2], "variance": values[:, -2], "noise": values[:, -1]}
 
     @property
     def noise(self) -> FloatArray:
-        return self.hyperparameters[:, -1]
-
-    @property
-    def variance(self) -> FloatArray:
-        """One for each output."""
-        return self.hyperparameters[:, -2]
-
-    @property
-    def lengthscale(self) -> FloatArray:
-        """(p, width)."""
-        return self.hyperparameters[:, :-2]
+        return self.hyperparameters["noise"]
 
 
 Head = LinearHead | ProcessHead  # what predicts targets from embeddings, on top of a network

@@ -168,12 +168,12 @@ class DeepKernelGP(DeepModel):
             adapt: SNGD() keeps learning the hyperparameters; None: they stay.
             seed: of the frequencies.
         """
-        units, windows, process = self._checked_units(), self._learned, self._head
+        units, windows, named = self._checked_units(), self._learned, self._head.hyperparameters
         basis = option("features", features, FEATURES) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):
             forgetting = BackToPrior(number("forgetting", forgetting, above=0, at_most=1))
-        scales = zip(process.lengthscale, process.variance.tolist(), strict=True)
+        scales = zip(named["lengthscale"], named["variance"].tolist(), strict=True)
         kernels = [SquaredExponential(lengthscale, variance=variance) for lengthscale, variance in scales]
         models = [
             OnlineGP(
@@ -185,7 +185,7 @@ class DeepKernelGP(DeepModel):
                 forgetting=forgetting,
                 adapt=adapt,
             )
-            for kernel, noise in zip(kernels, process.noise.tolist(), strict=True)
+            for kernel, noise in zip(kernels, named["noise"].tolist(), strict=True)
         ]
         shift, scale, target_shift, target_scale = units
         if self._task.feeds_back:
@@ -219,11 +219,10 @@ class DeepKernelGP(DeepModel):
         """The hyperparameters by name, in standard units: (width,) or (p, width) lengthscales, variance, noise."""
         if self._units is None:
             return {"variance": self._start[0], "noise": self._start[1]}
-        process = self._head
-        named = {"lengthscale": process.lengthscale, "variance": process.variance, "noise": process.noise}
-        if self._scalar:
-            return {name: one[0] if one.ndim > 1 else float(one[0]) for name, one in named.items()}
-        return dict(named)
+        named = self._head.hyperparameters.items()
+        if not self._scalar:
+            return dict(named)
+        return {name: values[0] if values.ndim > 1 else float(values[0]) for name, values in named}
 
 
 def GPLSTM(*units: int, **settings: Any) -> DeepKernelGP:  # noqa: N802
