@@ -106,14 +106,18 @@ def activate(m: Model, first: int, last: int) -> None:
     """Activations at x of the fields first..last-1, 0 beyond the horizon; dx and z are left of the last one."""
     x, dx, z, activation = m.x, m.dx, m.z, m.activation
     centers, metrics, horizon = m.centers, m.metrics, m.plan.horizon
+    d = x.size
+    diagonal = metrics.shape[1] == d
     for k in range(first, last):
-        q, entry = 0.0, 0
-        for j in range(x.size):
+        q = 0.0
+        entry = 0
+        for j in range(d):
             dx[j] = x[j] - centers[k, j]
-        for i in range(x.size):
-            row = row_of(metrics[k], entry, i, x.size)
-            z[i] = dot(row, dx[i:], row.size)
-            entry += row.size
+        for i in range(d):
+            z[i] = 0.0
+            for j in range(i, i + 1 if diagonal else d):
+                z[i] += metrics[k, entry] * dx[j]
+                entry += 1
             q += z[i] * z[i]
         # [vijayakumar2005] the kernel w = exp(-q / 2), q = dx'D dx, D = M'M
         activation[k] = np.exp(-0.5 * q) if q <= horizon else 0.0
