@@ -81,8 +81,9 @@ class Numbers:
         for name, value in plan.items():
             self.records["plan"][name] = value
         self.buffers = np.zeros((1, ends[-1]))
-        for (name, shape), start in zip(shapes.items(), [0, *ends], strict=False):
-            self.records["at"][name] = (start, *shape)
+        self._starts = dict(zip(shapes, [0, *ends], strict=False))
+        for name, start in self._starts.items():
+            self.records["at"][name] = (start, *shapes[name])
         self._layout = layout
         self._look()
 
@@ -108,7 +109,7 @@ class Numbers:
         """The same of all models, each with a leading axis for them."""
         named = {f"counters.{name}": self.records["counters"][name] for name in self.counted}
         for name, array in vars(self.state).items():
-            start = self.records["at"][name][0].item()[0]
+            start = self._starts[name]
             named[name] = self.buffers[:, start : start + array.size].reshape(len(self.buffers), *array.shape)
         return named
 

@@ -21,9 +21,10 @@ MEMORY = {"window", "units", "last_target"}  # arrays of what is remembered of t
 
 
 class Row(NamedTuple):
-    """Room for the prediction of one row, and views of it, (1, 1) each."""
+    """Room for the prediction of one row, and views of it, (1, 1) each but for the columns."""
 
     out: FloatArray  # (3, 1, 1)
+    columns: FloatArray  # (3, 1)
     mean: FloatArray
     variance: FloatArray
     noise: FloatArray
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     @classmethod
     def empty(cls) -> Row:
         out = np.empty((3, 1, 1))
-        return cls(out, *out)
+        return cls(out, out[:, 0], *out)
 
 
 class Quick(StreamModel):

@@ -14,7 +14,7 @@ from streamgp.contract.lanes import PREDICTED, TAKEN
 from streamgp.contract.model import Health
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Stackable
+from streamgp.contract.stackable import Row, Stackable
 from streamgp.kernels import Kernel
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
@@ -32,6 +32,7 @@ class CompiledModel(Stackable):
     _state: SimpleNamespace  # the arrays of the numbers
     _run: Any  # the compiled loop (process/loop.py)
     _columns = 3  # of a prediction, for each output: mean, variance, noise
+    _direct = False  # whether predictions of one output are these columns, with nothing to add
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""
@@ -40,7 +41,7 @@ class CompiledModel(Stackable):
             numbers.state.window[:] = self._state.window
             numbers.state.units[:] = self._state.units
             numbers.counters["rows_seen"] = self._numbers.counters["rows_seen"]
-        self._numbers, self._state = numbers, numbers.state
+        self._numbers, self._state, self._one = numbers, numbers.state, Row.empty()
 
     def _place_at(self, records: np.ndarray, buffers: np.ndarray) -> None:
         """Go on with a copy of the numbers in another place, (1, ...) each."""
@@ -75,6 +76,15 @@ class CompiledModel(Stackable):
         out = np.empty((self._columns * self._state.last_target.size, len(X)))
         self._pass(PREDICTED, X, None, conditions, out)
         return self._prediction(out)
+
+    def _quick(self) -> bool:
+        return self._direct and self._shape.p == 1 and not self._needs_time
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        self._pass(PREDICTED if Y is None else TAKEN[True, True], X, Y, None, self._one.columns)
+        if not self.has_variance:
+            self._one.out[1:] = np.nan
+        return self._one
 
     def _prediction(self, out: FloatArray) -> Prediction:
         """What the loop said, means, variances, noises, (numbers, n)."""

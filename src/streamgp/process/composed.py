@@ -32,7 +32,7 @@ class Composed(CompiledModel):
 
     _batch = 1
     _estimate_power = False
-    _direct = True  # predictions are what compiled code says, with nothing to add
+    _direct = True
 
     def _compose(
         self,
