@@ -36,6 +36,7 @@ types: Any = numba_types
 # Gets the sizes and the bytes of the numbers of each model before they are allocated, and may raise to refuse them.
 inspector: ContextVar[Callable[[Mapping[str, int], int], None] | None] = ContextVar("inspector", default=None)
 
+MOST = 2**53  # rows or repairs that are counted
 INTEGERS = "integers"  # the last word of the shape of an array of whole numbers, which share the buffer with floats
 
 
@@ -47,10 +48,19 @@ class Layout:
         counters: a record type of whole numbers.
         state: name -> shape in symbols, such as {"basis": "points width"} or {"operations": "steps 5 integers"}.
         work: the same for arrays of which nothing outlives a row.
+        indices: of counters by which compiled code finds its way, the least and the most that they may be: a number, or
+            a symbol in the arrays' shapes.
     """
 
-    def __init__(self, plan: np.dtype[Any], counters: np.dtype[Any], state: Fields, work: Fields) -> None:
-        self.state, self.work = dict(state), dict(work)
+    def __init__(
+        self,
+        plan: np.dtype[Any],
+        counters: np.dtype[Any],
+        state: Fields,
+        work: Fields,
+        indices: Mapping[str, tuple[int, int | str]] | None = None,
+    ) -> None:
+        self.state, self.work, self.indices = dict(state), dict(work), dict(indices or {})
         spans = np.dtype([(name, _span(text)) for name, text in (self.state | self.work).items()])
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
         self.type = numba.from_dtype(self.record)[::1]
@@ -85,6 +95,10 @@ class Numbers:
         for name, start in self._starts.items():
             self.records["at"][name] = (start, *shapes[name])
         self._layout = layout
+        counted = dict.fromkeys(self.counted, (0, MOST)) | layout.indices
+        self.limits = {
+            name: (least, sizes[most] if isinstance(most, str) else most) for name, (least, most) in counted.items()
+        }
         self._look()
 
     def _look(self) -> None:

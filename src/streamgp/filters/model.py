@@ -84,7 +84,6 @@ class Filter(CompiledModel):
         if not 0 <= oldest < (most if terms == most else 1):
             raise ValueError(f"the snapshot says the oldest of {terms} terms is number {oldest}")
         require("change", self._numbers.counters["change"], at_most=REPLACED)
-        self._check_parameters(self._kernel, self._state.parameters[None])
         require("power", self._state.power, at_least=0)
 
     # What can be read.

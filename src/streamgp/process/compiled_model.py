@@ -15,11 +15,8 @@ from streamgp.contract.model import Health
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row, Stackable
-from streamgp.kernels import Kernel
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
-
-MOST = 2**53  # rows or repairs that a snapshot may count
 
 
 class CompiledModel(Stackable):
@@ -97,19 +94,13 @@ class CompiledModel(Stackable):
         return self._numbers.arrays()
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        limits = self._numbers.limits
         for name, array in named.items():
             counter = name.removeprefix("counters.")
-            if counter != name:  # -1: no point was evicted
-                require(counter, array, at_least=-1 if counter == "evicted" else 0, at_most=MOST)
+            if counter != name:
+                require(counter, array, at_least=limits[counter][0], at_most=limits[counter][1])
             else:
                 require(name, array, finite=name not in self._may_overflow)
-
-    def _check_parameters(self, kernel: Kernel | None, values: FloatArray) -> None:
-        """Refuse hyperparameters, (models, parameters), that are not positive, unless they are loadings."""
-        d = self._d
-        if kernel is not None and d is not None:
-            values = values[:, ~kernel.loadings(self._memory.width(d), self._memory.depth)]
-        require("parameters", values, above=0)
 
     def reset_memory(self) -> None:
         if self._d is not None:
