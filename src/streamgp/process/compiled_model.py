@@ -11,21 +11,21 @@ from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.lanes import PREDICTED, TAKEN
-from streamgp.contract.model import Health
+from streamgp.contract.model import Health, Row, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Row, Stackable
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
 
 
-class CompiledModel(Stackable):
+class CompiledModel(StreamModel):
     """A stream model whose numbers compiled code reads by name, a memory among them."""
 
+    _stacks = True
+    _numbers: Numbers
     _largest = LARGEST
     _one_step = True
     _memory: Memory
-    _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
     _run: Any  # the compiled loop (process/loop.py)
     _columns = 3  # of a prediction, for each output: mean, variance, noise
@@ -82,6 +82,12 @@ class CompiledModel(Stackable):
         if not self.has_variance:
             self._one.out[1:] = np.nan
         return self._one
+
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        if Y is None:  # it is refused where it is predicted
+            self._row(X, None)
+        else:
+            super()._take_row(X, Y)
 
     def _prediction(self, out: FloatArray) -> Prediction:
         """What the loop said, means, variances, noises, (numbers, n)."""
