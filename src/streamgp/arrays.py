@@ -36,6 +36,7 @@ types: Any = numba_types
 # Gets the sizes and the bytes of the numbers of each model before they are allocated, and may raise to refuse them.
 inspector: ContextVar[Callable[[Mapping[str, int], int], None] | None] = ContextVar("inspector", default=None)
 
+MOST = 2**53  # rows or repairs that are counted
 INTEGERS = "integers"  # the last word of the shape of an array of whole numbers, which share the buffer with floats
 
 
@@ -47,10 +48,19 @@ class Layout:
         counters: a record type of whole numbers.
         state: name -> shape in symbols, such as {"basis": "points width"} or {"operations": "steps 5 integers"}.
         work: the same for arrays of which nothing outlives a row.
+        indices: of counters and arrays by which compiled code finds its way, the least and the most that they may be: a
+            number, or a size by its symbol.
     """
 
-    def __init__(self, plan: np.dtype[Any], counters: np.dtype[Any], state: Fields, work: Fields) -> None:
-        self.state, self.work = dict(state), dict(work)
+    def __init__(
+        self,
+        plan: np.dtype[Any],
+        counters: np.dtype[Any],
+        state: Fields,
+        work: Fields,
+        indices: Mapping[str, tuple[int, int | str]] | None = None,
+    ) -> None:
+        self.state, self.work, self.indices = dict(state), dict(work), dict(indices or {})
         spans = np.dtype([(name, _span(text)) for name, text in (self.state | self.work).items()])
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
         self.type = numba.from_dtype(self.record)[::1]
@@ -81,9 +91,14 @@ class Numbers:
         for name, value in plan.items():
             self.records["plan"][name] = value
         self.buffers = np.zeros((1, ends[-1]))
-        for (name, shape), start in zip(shapes.items(), [0, *ends], strict=False):
-            self.records["at"][name] = (start, *shape)
+        self._starts = dict(zip(shapes, [0, *ends], strict=False))
+        for name, start in self._starts.items():
+            self.records["at"][name] = (start, *shapes[name])
         self._layout = layout
+        counted = dict.fromkeys(self.counted, (0, MOST)) | layout.indices
+        self.limits = {
+            name: (least, sizes[most] if isinstance(most, str) else most) for name, (least, most) in counted.items()
+        }
         self._look()
 
     def _look(self) -> None:
@@ -108,7 +123,7 @@ class Numbers:
         """The same of all models, each with a leading axis for them."""
         named = {f"counters.{name}": self.records["counters"][name] for name in self.counted}
         for name, array in vars(self.state).items():
-            start = self.records["at"][name][0].item()[0]
+            start = self._starts[name]
             named[name] = self.buffers[:, start : start + array.size].reshape(len(self.buffers), *array.shape)
         return named
 

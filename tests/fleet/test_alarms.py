@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract import passing
 from streamgp.contract.conditions import TIME
 from streamgp.fleet import alarms
 from streamgp.fleet.alarms import Watch, discoveries, e_discoveries, level_of
@@ -180,7 +181,9 @@ def test_a_spike_is_learned_as_a_single_model_learns_a_row_of_less_weight(name, 
                 single.learn_one(X[t, i], np.nan)
             else:
                 y = np.reshape(Y[t, i], (1, -1))
-                single._learn(X[t, i : i + 1], y, False, single._conditions(1, y, weight=weight, many=False))
+                passing.learn(
+                    single, X[t, i : i + 1], y, False, passing.conditions_of(single, 1, y, weight=weight, many=False)
+                )
         assert single.to_bytes() == fleet.model(i).to_bytes()
 
 

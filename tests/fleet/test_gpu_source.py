@@ -348,11 +348,11 @@ KEYS = """
 import hashlib
 import numpy as np
 from numba.core.serialize import dumps
-from streamgp.fleet.wrapping import AroundShape, At, Span
+from streamgp.fleet.wrapping import AroundShape, Model
 from streamgp.cuda.gpu import inspection, kernel
 from streamgp.fleet.gpu_wrapping import entering, leaving, renewing
 from streamgp.cuda.whitened import BasisShape
-wrappers = AroundShape(8, 1, True, True, False, 31, At(*(Span(i, 1, 1, 1) for i in range(len(At._fields)))))
+wrappers = AroundShape(8, 1, True, True, False, 31, tuple((i, 1) for i in range(len(Model._fields) - 2)))
 made = [of(wrappers) for of in (entering, leaving, renewing)]
 for bytes_, number in ((4, np.float32), (8, np.float64)):
     shape = BasisShape(50, 8, 1, 0, bytes_)

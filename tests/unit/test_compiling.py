@@ -110,19 +110,25 @@ needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="noth
 def test_everything_that_is_marked_is_compiled_ahead_and_commands_come_first():
     root = Path(streamgp.__file__).parent
     marked = {
-        f"{'.'.join(path.relative_to(root.parent).with_suffix('').parts)}:{node.name}"
+        f"{'.'.join(path.relative_to(root.parent).with_suffix('').parts)}:{name}"
         for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and any(
-            isinstance(mark, ast.Call) and ast.unparse(mark.func) in ("entry", "apart") for mark in node.decorator_list
-        )
+        if (name := entry_in(node)) is not None
     }
     every = names(ahead.every())
     assert set(every) == marked
     assert len(every) == len(marked)
     first = list(dict.fromkeys(names(ahead.of_commands())))
     assert every[: len(first)] == first
+
+
+def entry_in(node):
+    """The name of the entry that a node of a module declares, by a decorator or as a loop of a kind of models."""
+    if isinstance(node, ast.FunctionDef):
+        marks = [ast.unparse(mark.func) for mark in node.decorator_list if isinstance(mark, ast.Call)]
+        return node.name if {"entry", "apart"} & {*marks} else None
+    made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func)
+    return ast.unparse(node.targets[0]) if made == "loop.of" else None
 
 
 @needs_compiler

@@ -507,11 +507,11 @@ def test_hyperparameters_are_the_kernels_and_the_noise_of_beta_klms():
 @pytest.mark.parametrize(
     ("name", "counter", "value", "message"),
     [
-        ("klms", "terms", 13, "terms must be finite numbers of at most 12; it has 13"),
+        ("klms", "terms", 13, "terms must be .*of at most 12; it has 13"),
         ("klms", "terms", -1, "terms must be finite numbers of at least 0"),
-        ("klms", "oldest", 12, "oldest must be finite numbers of at most 11; it has 12"),
+        ("klms", "oldest", 12, "oldest must be .*of at most 11; it has 12"),
         ("klms", "oldest", -1, "oldest must be finite numbers of at least 0"),
-        ("sgd-esn", "terms", 19, "terms must be finite numbers of at most 18; it has 19"),
+        ("sgd-esn", "terms", 19, "terms must be .*of at most 18; it has 19"),
     ],
 )
 def test_snapshot_with_an_impossible_ring_is_refused(name, counter, value, message):

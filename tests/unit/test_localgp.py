@@ -272,7 +272,7 @@ def test_a_snapshot_with_impossible_counts_is_refused():
     model = LocalGP(experts=2, capacity=3)
     model.learn_one(0.0, 1.0)
     model._numbers.counters["experts"] = 3
-    with pytest.raises(SnapshotError, match="experts must be finite numbers of at most 2; it has 3"):
+    with pytest.raises(SnapshotError, match="experts must be finite numbers of at least 0 and of at most 2; it has 3"):
         from_bytes(model.to_bytes())
     model._numbers.counters["experts"] = 1
     model._state.counts[0] = 4

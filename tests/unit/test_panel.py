@@ -44,7 +44,7 @@ def members():
 
 def in_panels(model):
     """How many members are in the panels of a committee."""
-    return [len(panel.records) for panel in model._panels._panels]
+    return [len(panel.numbers.records) for panel in model._panels._panels]
 
 
 def told(model, X, y):

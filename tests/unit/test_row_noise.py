@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.contract.provided import FORGETTING_MODELS, NOISE_MODELS
+from streamgp.contract.model import FORGETTING_MODELS, NOISE_MODELS
 from streamgp.recipes.naive import Naive
 from tests import oracles
 from tests.contract.models import EXAMPLES

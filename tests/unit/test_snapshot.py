@@ -107,7 +107,7 @@ def test_foreign_files_are_refused(foreign, tmp_path):
         (lambda h, t: t.update({"state.extra": np.ones(2)}), "the snapshot's arrays are"),
         (
             lambda h, t: t["state.counters.points"].__setitem__(0, 999),
-            "says 999 basis points, the model has room for 6",
+            "points must be finite numbers of at least 0 and of at most 6; it has 999",
         ),
         (
             lambda h, t: t["state.counters.points"].__setitem__(0, -1),

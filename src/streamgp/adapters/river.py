@@ -10,6 +10,7 @@ except ImportError as error:
     raise ImportError("streamgp.adapters.river needs River: pip install 'streamgp[river]'") from error
 
 from streamgp.adapters.given import fresh
+from streamgp.contract import passing
 from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
 from streamgp.process.likelihood import Probit
@@ -185,7 +186,7 @@ def _learn(model: StreamModel, x: list[Any], y: Any, w: float) -> None:
     if w in (0.0, 1.0):
         model.learn_one(x, y if w else None)
     else:
-        model._take_many([x], [y], report=False, weight=w)
+        passing.take_many(model, [x], [y], report=False, weight=w)
 
 
 def _row(x: dict[base.typing.FeatureName, Any], columns: tuple[base.typing.FeatureName, ...]) -> list[Any]:

@@ -21,7 +21,7 @@ except ImportError:  # before scikit-learn 1.6
 
 
 from streamgp.adapters.given import fresh
-from streamgp.contract import inputs
+from streamgp.contract import inputs, passing
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
@@ -89,7 +89,7 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
             model.learn_many(X, y)
         else:
             with turn(model):
-                model._take_many(X, y, report=False, weight=np.where(weight > 0, weight, 1.0))
+                passing.take_many(model, X, y, report=False, weight=np.where(weight > 0, weight, 1.0))
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False

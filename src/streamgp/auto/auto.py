@@ -14,14 +14,14 @@ from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
 from streamgp.auto.past import FIRST, Layout, Past
 from streamgp.auto.staged import Chosen
+from streamgp.contract import passing
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, Moment
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
+from streamgp.contract.model import Change, Health, Relevance, Row, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.process.prior import Prior, checked
 from streamgp.settings import FloatArray, nearest, number, switch, whole
 from streamgp.wrappers import outliers
@@ -34,7 +34,7 @@ LONGER_LAGS = 24  # of least squares, which needs few rows for many inputs
 ONE_LATER = np.full(1, np.nan)  # the time of a row that comes without one
 
 
-class Auto(Quick):
+class Auto(StreamModel):
     """A stream model without settings: it scales, chooses, tunes, calibrates and notices change by itself.
 
     Naive predictions, least squares and Gaussian processes, with and without past targets as inputs, compete in one
@@ -274,12 +274,12 @@ class Auto(Quick):
         return bridged(np.vstack([last, left]))[1:] if np.isnan(left).any() else X
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         X, conditions = self._upcoming(X, conditions), self._within_conditions(conditions)
         return _side_by_side([output._predict(X, conditions) for output in self._outputs])
 
     def _empty(self) -> Prediction:
-        return self._empty_like(self._outputs[0]._empty())
+        return passing.empty_like(self, self._outputs[0]._empty())
 
     def _issued_width(self, p: int) -> int:
         return p * (1 + self._outputs[0]._issued_width(1))

@@ -10,17 +10,16 @@ import numpy as np
 from streamgp.contract import freerun
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Row, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers.mapped import Mapped
 
 FADING = 0.99  # discount per target of the errors by which the spread is known
 
 
-class Logarithm(Quick, Mapped):
+class Logarithm(Mapped):
     """A model that learns the logarithms of targets, and sees those of some columns.
 
     Its prediction has the mean and the variance of the log-normal distribution around what the model within predicts.

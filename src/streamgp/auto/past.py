@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from streamgp.auto.clock import TICK
 from streamgp.contract import freerun
 from streamgp.contract.conditions import NOISE, TIME, part
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.model import Row, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers import outliers
 from streamgp.wrappers.issuing import timed

@@ -11,13 +11,13 @@ import numpy as np
 from streamgp.auto.background import Job, has_room
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.evidence import Evidence
+from streamgp.contract import passing
 from streamgp.contract.conditions import TIME, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Change, Relevance, Shape, StreamModel
+from streamgp.contract.model import Change, Relevance, Row, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray
 from streamgp.tuning.tune import NoEvidenceError, fit_prefix
 from streamgp.wrappers.calibrated import Calibrated
@@ -113,7 +113,7 @@ class Task(NamedTuple):
         return self._replace(dues=self.dues[1:], parts=self.parts[1:]) if self.parts[1:] else None
 
 
-class Staged(Quick):
+class Staged(StreamModel):
     """A stream model that keeps its last rows, and is built anew or changed after some of them.
 
     What takes long is built in the background from the rows up to one row, and taken over after a later one, with
@@ -266,7 +266,7 @@ class Staged(Quick):
         return prediction
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         return self._as_shown(self._model._predict(X, conditions))
 
     # Late targets: the mean that was issued is what the row is judged by.
@@ -331,7 +331,7 @@ class Staged(Quick):
         super()._check_restored()
 
     def _empty(self) -> Prediction:
-        return self._empty_like(self._model._empty())
+        return passing.empty_like(self, self._model._empty())
 
     # What can be read, and the rest.
 

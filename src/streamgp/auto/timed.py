@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamgp.contract import freerun
+from streamgp.contract import freerun, passing
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Relevance, Shape, StreamModel
+from streamgp.contract.model import Relevance, Row, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.mapped import Mapped
 
 
-class Timed(Quick, Mapped):
+class Timed(Mapped):
     """A model with a kernel over time, which takes the times of rows from one of their columns.
 
     A target of a row before the last one learned comes too late for a filter: it is not learned.
@@ -71,7 +70,7 @@ class Timed(Quick, Mapped):
         return self._within._advance(self._inputs(X), Y, report, at)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         return self._within._predict(self._inputs(X), self._at(X, conditions))
 
     def _quick(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.contract import inputs
+from streamgp.contract import inputs, passing
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray, whole
 
@@ -113,10 +113,10 @@ def simulate(model: Model, U: Any, feedback: Any, trajectories: int, seed: int) 
         raise ValueError("U has no rows: there is nothing to simulate")
     p = model._p or 1
     columns = _columns(model, feedback, rows.shape[1], p)
-    model._refuse_unfit(rows, many=True)
+    passing.refuse_unfit(model, rows, many=True)
     count = whole("trajectories", trajectories) if model.has_variance else 1
     rng = np.random.default_rng(whole("seed", seed, at_least=0))
-    started = model._started_for(rows)
+    started = passing.started_for(model, rows)
     group = max(1, int(ROOM // (len(rows) * (len(rows) * p + started.size + rows.size))))
     parts = []
     for first in range(0, count, group):

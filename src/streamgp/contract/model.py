@@ -1,23 +1,27 @@
-"""The contract every stream model keeps: what users call."""
+"""The contract every stream model keeps: what users call, and what a kind of model provides for it."""
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Iterable, Iterator, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
-from streamgp.contract import frames, freerun, inputs
-from streamgp.contract.atomic import undone_on_error
+from streamgp.contract import frames, freerun, inputs, passing
+from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.attributes import FixedSetting, no_attribute
+from streamgp.contract.conditions import Moment
 from streamgp.contract.health import REPAIRS as REPAIRS
 from streamgp.contract.health import Change as Change
 from streamgp.contract.health import Health as Health
 from streamgp.contract.health import Relevance as Relevance
+from streamgp.contract.health import Swap as Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.passing import Passing
+from streamgp.contract.lanes import ALONE
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.provided import Provided
+from streamgp.contract.saved import Saved
 from streamgp.contract.saved import Shape as Shape
 from streamgp.contract.shown import facts
 from streamgp.contract.turns import guard, refuse
@@ -31,13 +35,65 @@ QUICK = {"predict_one", "learn_one"}
 # Changes of a few steps, for whose end Ctrl-C waits.
 SHORT = frozenset({"add", "forget", "insert", "replace", "reset_memory", "retire", "set_params"})
 
+FORGETTING_MODELS = (
+    "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
+    "RLSESN and OnlineGP, also within wrappers"
+)
+NOISE_MODELS = (
+    "models that can are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, SWKRLS, FBKRLS, RecursiveGP, ISSGPR, "
+    "IRFRR, RLSESN, LocalGP, TimeGP and OnlineGP, all without adapt=, also within wrappers"
+)
+JOINT_MODELS = (
+    "models that have one are OnlineGP and all recipes with a variance that are built on it, such as SOGP, KRLST and "
+    "ISSGPR, also within wrappers. For one row at a time use predict_many"
+)
+DERIVATIVE_MODELS = (
+    "models that have them are OnlineGP and all recipes that are built on it, such as SOGP, KRLST and ISSGPR, with "
+    "Gaussian noise, also within Standardize, Lagged, Columns, Differenced, Calibrated, DriftAware and Delayed"
+)
 
-class StreamModel(Passing):
+
+class Row(NamedTuple):
+    """Room for the prediction of one row, and views of it, (1, 1) each but for the columns."""
+
+    out: FloatArray  # (3, 1, 1)
+    columns: FloatArray  # (3, 1)
+    mean: FloatArray
+    variance: FloatArray
+    noise: FloatArray
+
+    @classmethod
+    def empty(cls) -> Row:
+        out = np.empty((3, 1, 1))
+        return cls(out, out[:, 0], *out)
+
+
+class StreamModel(Saved):
     """A model that learns from a stream, one row at a time.
 
     One model belongs to one thread at a time, and a call from a second one raises RuntimeError; different models run in
     parallel.
     """
+
+    has_variance = True
+    _lanes = ALONE  # the rows and models of a call, of one that stands for many (contract/stackable.py)
+    _stacks = False  # whether it can
+    _numbers: Any  # Numbers, of models that hold no other arrays
+    _may_overflow: tuple[str, ...] = ()  # arrays that hold NaN or inf after a stream beyond all scales, or before any
+    _names: frames.Names | None = None  # of inputs and targets that came in a data frame
+    _shared: bool = True  # one covariance for all outputs
+    _largest: float = np.inf  # number that is not refused
+    _needs_time: bool = False  # forgets by the time between rows
+    _sees_time: bool = False  # takes the times of rows where they have some, and needs none
+    _observes: str = "numbers"  # or "classes", "counts"
+    _without_inputs: bool = False  # rows may have no columns
+    _feeds_itself: bool = False  # past targets are inputs without being handed over
+    _looks_ahead: bool = False  # a row is learned by the target of a later one
+    _one_step: bool = False  # a row is learned in one compiled call, which nothing interrupts
+    _in_one_call: bool = False  # the same, and one call calibrates its prediction, too
+    _bounded: bool = False  # predictions have more than a mean and variances
+    _sleeps: bool = False  # has no say in the row that comes next
+    _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -78,10 +134,13 @@ class StreamModel(Passing):
         self._owner = me
         try:
             X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, self._shape.d)
-            conditions = None if time is None else self._conditions_at(time, 1, many=False)
+            if not derivatives and (time is None or not self._sees_time) and self._shape.scalar and self._quick():
+                self._take_row(X, None)
+                return self._told()
+            conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
             if derivatives:
-                return self._with_slopes(X, conditions, many=False)
-            return self._shaped(self._started_for(X)._predict(X, conditions), many=False)
+                return passing.with_slopes(self, X, conditions, many=False)
+            return passing.shaped(self, passing.started_for(self, X)._predict(X, conditions), many=False)
         finally:
             self._owner = owner
 
@@ -95,10 +154,10 @@ class StreamModel(Passing):
         """
         X, _, time, _, origin = frames.taken(X, None, time, None, None, self._names)
         X = inputs.rows(X, self._d)
-        conditions = None if time is None else self._conditions_at(time, len(X), many=True)
+        conditions = None if time is None else passing.conditions_at(self, time, len(X), many=True)
         if derivatives:
-            return self._with_slopes(X, conditions, many=True)._from(origin)
-        return self._shaped(self._started_for(X)._predict(X, conditions), many=True)._from(origin)
+            return passing.with_slopes(self, X, conditions, many=True)._from(origin)
+        return passing.shaped(self, passing.started_for(self, X)._predict(X, conditions), many=True)._from(origin)
 
     def predict_uncertain(self, x: Any, covariance: Any, *, time: Any = None) -> Prediction:
         """Predict the target of a row whose input is not known exactly, x ~ N(x, covariance); nothing changes.
@@ -113,13 +172,13 @@ class StreamModel(Passing):
         """
         X = inputs.row(x, self._shape.d)
         P = inputs.covariance(covariance, X.shape[1])
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         if self._observes != "numbers":
             raise ValueError(
                 f"{type(self).__name__} predicts {self._observes}, which have no mean and variance to add up"
             )
-        conditions = None if time is None else self._conditions_at(time, 1, many=False)
-        return self._shaped(self._started_for(X)._uncertain(X, P, conditions), many=False)
+        conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
+        return passing.shaped(self, passing.started_for(self, X)._uncertain(X, P, conditions), many=False)
 
     def predict_joint(self, X: Any, *, time: Any = None) -> JointPrediction:
         """Predict rows that would each come next, with the covariance of the function between them.
@@ -134,9 +193,9 @@ class StreamModel(Passing):
         X = inputs.rows(X, self._d)
         if not len(X):
             raise ValueError("X has no rows: there is nothing to predict together")
-        self._refuse_unfit(X, many=True)
-        conditions = None if time is None else self._conditions_at(time, len(X), many=True)
-        return self._started_for(X)._joint(X, conditions).shaped(self._shape.scalar)
+        passing.refuse_unfit(self, X, many=True)
+        conditions = None if time is None else passing.conditions_at(self, time, len(X), many=True)
+        return passing.started_for(self, X)._joint(X, conditions).shaped(self._shape.scalar)
 
     def learn_one(self, x: Any, y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Advance the memory by one row, then learn its target.
@@ -159,13 +218,17 @@ class StreamModel(Passing):
             d, p, scalar, certain = self._shape
             X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, d)
             Y, scalar, given = inputs.target(y, p if certain else None, scalar)
+            known = certain and scalar and noise is None and time is None
+            if known and not self._one_step and self._quick():
+                self._take_row(X, Y)
+                return
             conditions = None
             if noise is not None or time is not None or self._needs_time:
-                conditions = self._conditions(1, Y, noise=noise, time=time, many=False)
+                conditions = passing.conditions_of(self, 1, Y, noise=noise, time=time, many=False)
             if certain and self._one_step:
                 self._advance(X, Y, False, conditions)
             else:
-                self._take(X, Y, scalar, given, many=False, report=False, conditions=conditions)
+                passing.take(self, X, Y, scalar, given, many=False, report=False, conditions=conditions)
         finally:
             self._owner = owner
 
@@ -198,7 +261,7 @@ class StreamModel(Passing):
                 'learn_many needs targets: learn_many(df, target="y"), or learn_many(X, Y); track(df) advances without '
                 "learning"
             )
-        self._take_many(X, Y, report=False, target=target, columns=inputs, noise=noise, time=time)
+        passing.take_many(self, X, Y, report=False, target=target, columns=inputs, noise=noise, time=time)
 
     def track(
         self, X: Any, Y: Any = None, *, target: Any = None, inputs: Any = None, noise: Any = None, time: Any = None
@@ -217,7 +280,7 @@ class StreamModel(Passing):
         Returns:
             One Prediction of arrays, (n,) or (n, p); of a data frame ``to_frame()`` is one of the same kind.
         """
-        prediction = self._take_many(X, Y, report=True, target=target, columns=inputs, noise=noise, time=time)
+        prediction = passing.take_many(self, X, Y, report=True, target=target, columns=inputs, noise=noise, time=time)
         return self._empty() if prediction is None else prediction
 
     def simulate(self, U: Any, feedback: Any = (), trajectories: int = 100, seed: int = 0) -> Prediction:
@@ -313,6 +376,363 @@ class StreamModel(Passing):
         self.__init__(**settings)  # type: ignore[misc]
         return self
 
+    # How a model begins.
 
-for kind in (Provided, StreamModel):
-    guard(kind, AT_ANY_TIME | QUICK, SHORT)
+    def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
+        """Check rows before anything changes, and allocate for their shape."""
+        passing.refuse_unfit(self, X, Y, many=many)
+        self._prepare(Shape(X.shape[1], (self._p or 1) if Y is None else Y.shape[1], scalar, certain))
+
+    def _prepare(self, shape: Shape) -> None:
+        """Allocate for rows of this shape."""
+        assert shape.d is not None
+        assert shape.p is not None
+        if (self._shape.d, self._shape.p) != (shape.d, shape.p):
+            self._start(shape.d, shape.p)
+        self._shape = shape
+
+    @property
+    def _d(self) -> int | None:
+        return self._shape.d
+
+    @property
+    def _p(self) -> int | None:
+        return self._shape.p
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        """Predict one row, (1, d), whose input has the covariance P, by sigma points of the same covariance."""
+        d = X.shape[1]
+        center = max(3 - d, 0)  # so that fourth moments along an axis are right, too, but no weight is negative
+        eigenvalues, V = np.linalg.eigh(P)
+        steps = (np.sqrt(np.maximum(eigenvalues, 0.0) * (d + center)) * V).T
+        rows = np.ascontiguousarray(np.concatenate([X, X + steps, X - steps]))
+        weights = np.array([center, *[0.5] * (2 * d)])[:, None] / (d + center)
+        p = self._predict(rows, None if conditions is None else np.repeat(conditions, len(rows), axis=0))
+        mean = (weights * p.mean).sum(axis=0)
+        variance = (weights * (p.variance + (p.mean - mean) ** 2)).sum(axis=0)
+        return Prediction(
+            mean[None], variance[None], np.broadcast_to((weights * p.noise).sum(axis=0), mean.shape)[None]
+        )
+
+    def _empty(self) -> Prediction:
+        """The prediction of no rows, of the kind that this model makes."""
+        return passing.empty_like(self, Prediction(*(np.empty((0, 1)) for _ in range(3))))
+
+    # What a kind of model provides; the defaults are those of a model that is made of others.
+
+    @abc.abstractmethod
+    def _start(self, d: int, p: int) -> None:
+        """Allocate for inputs of d columns and p outputs; a model that has seen no target yet keeps its memory."""
+
+    @abc.abstractmethod
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        """Take every row: predict it if asked to, then learn it under its conditions (conditions.py)."""
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        """Targets, NaN in place of those that cannot be observations."""
+        return Y
+
+    @abc.abstractmethod
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        """Predict rows that would each come next, at their times where there is a kernel over time."""
+
+    # A row whose target comes late is issued, and resolved when the target is there. What was predicted counts then.
+
+    def _issued_width(self, p: int) -> int:
+        """How many numbers a row with p outputs keeps from its issue until it is resolved."""
+        return 0
+
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        """Predict rows that would each come next; the numbers by which they are judged later, (n, issued width)."""
+        return self._predict(X, conditions), np.empty((len(X), 0))
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        """Learn one row, (1, d), that was issued before other rows were learned."""
+        self._advance(X, Y, False, conditions)
+
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        """In turn, learn the target of a row that was issued before, and issue another one.
+
+        Args:
+            learned: (n, d) rows whose targets come now, each h rows late.
+            Y: (n, p) these targets.
+            X: (n, d) rows that are issued.
+            issued: (h + n, issued width) what h rows keep that were issued before; receives what these rows keep.
+        """
+        predictions: list[Any] = []
+        for t in range(len(X)):
+            self._resolve(learned[t : t + 1], Y[t : t + 1], issued[t : t + 1], None)
+            prediction, issued[len(issued) - len(X) + t] = self._issue(X[t : t + 1])
+            predictions.append(prediction)
+        joined: Prediction = predictions[0]._followed_by(predictions[1:])
+        return joined
+
+    def _may_take_turns(self) -> bool:
+        """Whether many rows may go in turn in fewer steps than one after the other."""
+        return False
+
+    def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
+        """Of rows that come h rows before their targets take the first ones that can go together.
+
+        Args:
+            rows: (h + n, d + issued width + memory) of h rows that wait for their targets what it takes to learn them
+                (wrappers/issuing.py), then n rows, of which the inputs are known; of the last h of those that are taken
+                it receives the rest.
+            Y: (n, p) targets of the first n of these.
+            times: (n,) of the new rows, NaN where they have none.
+
+        Returns:
+            The prediction of the new rows that were taken; None: the next row has to go alone, and nothing has changed.
+        """
+        return None
+
+    def _quick(self) -> bool:
+        """Whether one row goes through without detours: nothing but numbers comes and goes, nothing is learned anew."""
+        return False
+
+    def _expect_late(self, rows: int, pending: int) -> None:
+        """Be told, before the first row, that targets come this many rows late, or up to this many in any order."""
+        for child in self._children().values():
+            child._expect_late(rows, pending)
+
+    # The state, and the models within.
+
+    @abc.abstractmethod
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, without that of the models within, as arrays that can be written to."""
+
+    def _children(self) -> dict[str, Any]:
+        """The models within, by their names in a snapshot."""
+        return {}
+
+    def _family(self) -> Iterator[Any]:
+        """This model and all within it."""
+        yield self
+        for child in self._children().values():
+            yield from child._family()
+
+    def _changing(self) -> Iterable[Any]:
+        """Attributes, and in them arrays, that rows may change; without those of the models within."""
+        return vars(self).values()
+
+    def _all_arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, with that of the models within."""
+        named = dict(self._arrays())
+        for name, child in self._children().items():
+            named |= {f"{name}.{inner}": array for inner, array in child._all_arrays().items()}
+        return named
+
+    def _structure(self) -> dict[str, Any]:
+        """What a snapshot says beside settings and arrays: models within that come and go, by name."""
+        own = {} if self._names is None else {"frame": [list(part) for part in self._names]}
+        return own | {
+            f"{name}.{inner}": value
+            for name, child in self._children().items()
+            for inner, value in child._structure().items()
+        }
+
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        """Make the models within those of a snapshot, before their arrays are restored."""
+        if "frame" in structure:
+            self._names = frames.Names(*map(tuple, structure["frame"]))
+        for name, child in self._children().items():
+            head = f"{name}."
+            child._rebuild({key.removeprefix(head): v for key, v in structure.items() if key.startswith(head)})
+
+    def _check_restored(self) -> None:
+        self._check_numbers({name: array[None] for name, array in self._arrays().items()})
+        for child in self._children().values():
+            child._check_restored()
+
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        """Refuse arrays of models like this one that no stream leads to; each has a leading axis for the models."""
+
+    # What stands for many: the same with a leading axis for models.
+
+    def _stack(self) -> list[np.ndarray]:
+        """All arrays of numbers, work space included, without those of the model within: (models, ...) each."""
+        return [self._numbers.records, self._numbers.buffers] if self._stacks else []
+
+    def _restack(self, arrays: list[np.ndarray]) -> None:
+        """Go on with other arrays, for any number of models."""
+        if arrays:
+            self._numbers.records, self._numbers.buffers = arrays
+
+    def _stacked_arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, as _arrays() has it."""
+        return self._numbers.stacked() if self._stacks else {}
+
+    def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
+        """Let models be as a single one of the same kind and shape, which has learned nothing."""
+        for many, one in zip(self._stack(), fresh._stack(), strict=True):
+            many[models] = one[0]
+        for within, blank in zip(self._children().values(), fresh._children().values(), strict=True):
+            within._begin_again(models, blank)
+
+    # What is remembered of the last rows.
+
+    @abc.abstractmethod
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        """The last input and the last target."""
+
+    def _recall(self, y: FloatArray) -> None:
+        """Remember y as the last target, where the memory is fed with targets."""
+        for child in self._children().values():
+            child._recall(y)
+
+    def _note_target(self, y: FloatArray) -> None:
+        """A target, (p,), has come late, or without a row that waits for it."""
+        for child in self._children().values():
+            child._note_target(y)
+
+    def _remember(self, X: FloatArray) -> None:
+        """Advance the memory by one row, (1, d), and change nothing else."""
+        for child in self._children().values():
+            child._remember(X)
+
+    def _memory_arrays(self) -> list[FloatArray]:
+        """What is remembered of the last rows, and not learned, as arrays that can be written to."""
+        return [array for child in self._children().values() for array in child._memory_arrays()]
+
+    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
+        """What is remembered before each of rows that are issued in turn with late targets, (n, numbers).
+
+        None: these rows cannot go in turn.
+
+        Args:
+            X: (n, d) the rows.
+            Y: (n, p) targets that come before each of them.
+            issued: (h, issued width) what h rows keep that wait.
+        """
+        return None
+
+    def _recalls_rows(self) -> bool:
+        """Whether what was seen of earlier rows is an input."""
+        return any(child._recalls_rows() for child in self._children().values())
+
+    def _moment(self) -> Moment | None:
+        """Where the kernel over time stands; None: there is none."""
+        return next((at for child in self._children().values() if (at := child._moment()) is not None), None)
+
+    def _note_time(self, time: float) -> None:
+        """The last row came at this time: a kernel over time goes on from there."""
+        for child in self._children().values():
+            child._note_time(time)
+
+    # What a model cannot do, and what it knows beforehand.
+
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        """Predict rows that would each come next, together."""
+        raise ValueError(f"{type(self).__name__} has no joint posterior over several rows; {JOINT_MODELS}")
+
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        """Predict rows that would each come next, with the derivatives by their inputs, (n, p, d)."""
+        raise ValueError(f"{type(self).__name__} has no derivatives by its inputs; {DERIVATIVE_MODELS}")
+
+    def _refuses_free_run(self) -> str:
+        """Why futures cannot be drawn, or nothing."""
+        return next((why for child in self._children().values() if (why := child._refuses_free_run())), "")
+
+    @property
+    def _cannot_forget_because(self) -> str:
+        """Why forget() cannot be used, or nothing."""
+        if children := self._children().values():
+            return next((why for child in children if (why := child._cannot_forget_because)), "")
+        return f"{type(self).__name__} has no posterior that could fade; {FORGETTING_MODELS}"
+
+    def _rows_until_settled(self) -> int:
+        """How many rows from now on the model may still learn anew, so that forgetting would be undone."""
+        return max((child._rows_until_settled() for child in self._children().values()), default=0)
+
+    def _may_fail(self) -> bool:
+        """Whether the next row may lead to more than learning it, which may fail: building or tuning a model."""
+        return any(child._may_fail() for child in self._children().values())
+
+    def _refuses_noise(self, p: int) -> str:
+        """Why rows of p outputs cannot have a noise of their own, or nothing."""
+        if children := self._children().values():
+            return next((why for child in children if (why := child._refuses_noise(p))), "")
+        return f"{type(self).__name__} cannot weigh a row by its noise; {NOISE_MODELS}"
+
+    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
+        """Refuse times at which this model cannot predict; one that gives times of its own to those within can."""
+        for child in self._children().values():
+            child._refuse_past(time, many=many, follow=follow)
+
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
+        """Refuse the times of rows, of which some are learned, by which this model alone could not forget."""
+
+    def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
+        """Refuse numbers that are no classes, or no counts."""
+        for child in self._children().values():
+            child._refuse_targets(Y, many=many)
+
+    def _units(self) -> int:
+        """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
+        return 0
+
+    def _prior_mean(self, X: FloatArray) -> FloatArray | None:
+        """What a model says of rows before any data, (n, 1); None: 0."""
+        return None
+
+    # What can be read.
+
+    @property
+    @abc.abstractmethod
+    def rows_seen(self) -> int:
+        """Rows that have advanced the memory, with or without a target."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Basis points, expansion terms or local models in use; weights of other features."""
+
+    @property
+    @abc.abstractmethod
+    def basis(self) -> FloatArray:
+        """The basis points, (size, width); for windows one row holds depth * d numbers, oldest input first."""
+
+    @property
+    @abc.abstractmethod
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        """The present hyperparameters by name; with ``adapt`` they move, as far as rows are in reach of the basis."""
+
+    @property
+    def health(self) -> Health:
+        """Numerical repairs so far, of all models within, and targets that were not learned."""
+        found = [child.health for child in self._children().values()]
+        met = max((one.fill_values for one in found), default=0)  # models side by side meet the same ones
+        return Health(*map(sum, zip(*found, strict=True)))._replace(fill_values=met)
+
+    @property
+    def last_change(self) -> Change:
+        """What the last row did to the basis."""
+        return Change()
+
+    # One row in arrays that are there already.
+
+    _one: Row  # where the last row that went through quickly was predicted
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""
+        told: Any = self._predict(X) if Y is None else self._advance(X, Y, True)
+        self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
+        return self._one
+
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        """Take a row as it comes from outside, as _row() does, unless it is refused."""
+        passing.refuse_unfit(self, X, Y)
+        if Y is None:
+            self._row(X, None)
+        else:
+            with uninterrupted():
+                self._row(X, self._screened(Y))
+
+    def _told(self) -> Prediction:
+        """What _row() predicted last."""
+        return Prediction(*self._one.out.ravel().tolist())
+
+
+guard(StreamModel, AT_ANY_TIME | QUICK, SHORT)

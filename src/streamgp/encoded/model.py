@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import require
@@ -122,7 +123,7 @@ class Encoded(Mapped):
             return self._embedded([np.vstack([self._window[1:], row]) for row in rows])
         rows = np.vstack([self._window, rows])
         E = self._embedded([rows[t + 1 : t + 1 + depth] for t in range(len(X))])
-        self._within._refuse_unfit(E, self._targets(X, Y))  # before one of several models has learned a row
+        passing.refuse_unfit(self._within, E, self._targets(X, Y))  # before one of several models has learned a row
         return E
 
     def _embedded(self, windows: Sequence[FloatArray]) -> FloatArray:
@@ -139,7 +140,7 @@ class Encoded(Mapped):
             self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        self._within._refuse_unfit(X[:0], self._targets(X, Y), many=False)  # likewise
+        passing.refuse_unfit(self._within, X[:0], self._targets(X, Y), many=False)  # likewise
         super()._resolve(X, Y, issued, conditions)
 
     def _refuses_noise(self, p: int) -> str:

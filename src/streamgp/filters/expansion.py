@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.contract import inputs
+from streamgp.contract import inputs, passing
 from streamgp.contract.lanes import PREDICTED
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
@@ -198,7 +198,7 @@ class BetaKLMS(Filter):
             (1.0, 2.0)
         """
         X = inputs.row(x, self._d)
-        model = self._started_for(X)
+        model = passing.started_for(self, X)
         out = np.empty(((model._p or 1) + 1, 1))
         model._pass(PREDICTED, X, None, None, out)
         return float(out[-1, 0])

@@ -10,7 +10,6 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.snapshot import require
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
 from streamgp.process import memory as memory_part
@@ -61,6 +60,7 @@ class Filter(CompiledModel):
             "points": points,
             "powers": points if self._rule == rules.KNLMS else 0,
             "terms": terms,
+            "last": terms - 1,
             "steps": len(operations),
             "kernel_scratch": kernel_scratch,
         }
@@ -73,12 +73,6 @@ class Filter(CompiledModel):
     def _prediction(self, out: FloatArray) -> Prediction:
         n = out.shape[1]
         return Prediction(out.T, np.full((n, 1), np.nan), np.full((n, 1), self._tuning.get("noise", np.nan)))
-
-    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        super()._check_numbers(named)
-        room = named["alpha"].shape[1]
-        require("terms", named["counters.terms"], at_most=room)
-        require("oldest", named["counters.oldest"], at_most=room - 1)
 
     # What can be read.
 

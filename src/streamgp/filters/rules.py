@@ -53,7 +53,7 @@ WORK = {
     "kernel_scratch": "kernel_scratch",
 }
 
-LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, {"terms": (0, "terms"), "oldest": (0, "last")})
 
 
 @compiled

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract import inputs
+from streamgp.contract import inputs, passing
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices
@@ -28,10 +28,10 @@ def refuse(models: Models, rows: Rows) -> None:
 def _refuse_numbers(models: Models, rows: Rows) -> None:
     parts = min(devices.cores(), len(rows.X) // ROWS_PER_CHECK)
     if parts < 2:
-        models._recipe._refuse_unfit(rows.X, rows.Y)
+        passing.refuse_unfit(models._recipe, rows.X, rows.Y)
     else:
         with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(lambda part: models._recipe._refuse_unfit(part.X, part.Y), rows.cut(parts)))
+            list(pool.map(lambda part: passing.refuse_unfit(models._recipe, part.X, part.Y), rows.cut(parts)))
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def refuse_past(models: Models, rows: Rows) -> None:
 
 def _past_of_one(models: Models, rows: Rows) -> None:
     assert rows.conditions is not None
-    models._single(int(rows.models[0]))._conditions_at(rows.conditions[:, TIME], len(rows.X), many=True)
+    passing.conditions_at(models._single(int(rows.models[0])), rows.conditions[:, TIME], len(rows.X), many=True)
 
 
 def refuse_no_time(models: Models, rows: Rows) -> None:

@@ -12,7 +12,7 @@ from streamgp.contract.lanes import Lanes
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
-from streamgp.contract.stackable import Stackable, put, stack_of, take
+from streamgp.contract.stackable import on, put, stack_of, stands_for_many, take
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.workers import Workers
 from streamgp.settings import FloatArray
@@ -30,7 +30,7 @@ SPARE = 0.25
 
 def fits(model: StreamModel) -> bool:
     """Whether one object can stand for many models like this one."""
-    return all(isinstance(one, Stackable) for one in model._family())
+    return stands_for_many(model)
 
 
 class CpuEngine:
@@ -80,8 +80,7 @@ class CpuEngine:
 
     def _on(self, rows: Rows) -> Any:
         """The model that stands for those whose rows these are."""
-        assert isinstance(self._model, Stackable)
-        return self._model._on(Lanes(rows.models, rows.starts))
+        return on(self._model, Lanes(rows.models, rows.starts))
 
     # Late targets, at most one row of each model in a call.
 
@@ -178,7 +177,6 @@ class CpuEngine:
         """Let the model stand for those there are."""
         arrays = iter([places[: self.size] for places in self._stack])
         for one in self._model._family():
-            assert isinstance(one, Stackable)
             one._restack([next(arrays) for _ in one._stack()])
 
     # What can be read.
@@ -191,7 +189,6 @@ class CpuEngine:
         named: dict[str, np.ndarray] = {}
         prefix = ""
         for one in self._model._family():
-            assert isinstance(one, Stackable)
             named |= {f"{prefix}{name}": array for name, array in one._stacked_arrays().items()}
             prefix += "inner."
         return named
@@ -227,7 +224,6 @@ class CpuEngine:
     def _counters(self) -> np.ndarray:
         """The counters of the processes, which are the innermost models."""
         *_, process = self._model._family()
-        assert isinstance(process, Stackable)
         counters: np.ndarray = process._numbers.records["counters"]
         return counters
 
@@ -252,7 +248,6 @@ class CpuEngine:
     def broken(self) -> np.ndarray:
         """The ids of models with a number that is not finite where it has to be."""
         *around, process = self._model._family()
-        assert isinstance(process, Stackable)
         prefix, wrong = "inner." * len(around), np.zeros(self.size, dtype=bool)
         for name, array in self.arrays().items():
             own = name.removeprefix(prefix)

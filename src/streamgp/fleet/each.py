@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamgp.contract import atomic
+from streamgp.contract import atomic, passing
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
@@ -49,7 +49,7 @@ class EachEngine:
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
         rows = self._checked(rows)
-        found = self._run(rows, lambda model, own: model._learn(own.X, own.Y, report, own.conditions))
+        found = self._run(rows, lambda model, own: passing.learn(model, own.X, own.Y, report, own.conditions))
         return joined([part for part in found if part is not None]) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
@@ -229,14 +229,14 @@ def _conditions(model: StreamModel, rows: Rows) -> FloatArray:
     noise, time, weight = rows.conditions[:, NOISE:], rows.conditions[:, TIME], rows.conditions[:, WEIGHT]
     named = ("noise", noise), ("time", time), ("weight", weight)
     given = {name: None if np.isnan(values).all() else values for name, values in named}
-    taken = model._conditions(len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
+    taken = passing.conditions_of(model, len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
     return rows.conditions if taken is None else taken  # these rows have none
 
 
 def _times_ahead(model: StreamModel, rows: Rows) -> FloatArray | None:
     """The times at which rows are predicted, or why the model cannot."""
     given = rows.conditions
-    return None if given is None else model._conditions_at(given[:, TIME], len(rows.X), many=True)
+    return None if given is None else passing.conditions_at(model, given[:, TIME], len(rows.X), many=True)
 
 
 def _written(model: StreamModel) -> bytes:

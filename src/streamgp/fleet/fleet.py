@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction, packed, unpacked
@@ -237,7 +238,7 @@ class Fleet(Models):
             grouped = grouped._replace(conditions=conditions)
             checks.refuse_past(self, grouped)
         if self._engine is None and not self._own:  # all models are the prior
-            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X, grouped.conditions)
+            prediction = passing.started_for(self._recipe, grouped.X)._predict(grouped.X, grouped.conditions)
         elif self._engine is None:
             begun = self.clone()
             begun._begin(grouped, scalar=True)
@@ -245,7 +246,7 @@ class Fleet(Models):
         else:
             with checks.unfit_rows_named(self, grouped):
                 prediction = self._engine.predict(grouped)
-        return self._shaped(self._prototype._shaped(prediction, many=True), came)
+        return self._shaped(passing.shaped(self._prototype, prediction, many=True), came)
 
     def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
         """Predict rows whose targets come later, and advance the memories by them.
@@ -284,7 +285,7 @@ class Fleet(Models):
                 tickets[where] = self._waiting.put(part.models, kept)
                 parts.append(prediction)
                 places.append(where)
-        together = self._prototype._shaped(joined(parts), many=True)[np.argsort(np.concatenate(places))]
+        together = passing.shaped(self._prototype, joined(parts), many=True)[np.argsort(np.concatenate(places))]
         return dataclasses.replace(self._shaped(together, came), ticket=tickets[came.back])
 
     def resolve(self, tickets: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
@@ -387,7 +388,7 @@ class Fleet(Models):
                 self._waiting.passed(rows.models)
         if prediction is None or not report:
             return None
-        shaped = self._shaped(self._prototype._shaped(prediction, many=True), came)
+        shaped = self._shaped(passing.shaped(self._prototype, prediction, many=True), came)
         if judged is None:
             return shaped
         nats, kinds = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)

@@ -23,16 +23,18 @@ def model(at: Spans) -> Any:
     """See Thread.model: views of a buffer, which nobody owns."""
 
     @intrinsic
-    def opened(_: Any, plan: Any, counters: Any, buffers: Any, i: Any) -> Any:
+    def opened(_: Any, records: Any, buffers: Any, i: Any) -> Any:
         arrays = [types.Array(types.float64, len(span) - 1, "C") for span in at]
-        kind = types.NamedTuple([plan, counters, *arrays], Model)
+        kind = types.NamedTuple([*records.types[0].types, *arrays], Model)
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def number(value: int) -> Any:
                 return context.get_constant(types.intp, value)
 
-            source = context.make_array(signature.args[2])(context, builder, args[2])
-            offset, parts = builder.mul(args[3], builder.extract_value(source.shape, 1)), []
+            record = builder.extract_value(args[0], 0)
+            parts = [builder.extract_value(record, part) for part in range(2)]
+            source = context.make_array(signature.args[1])(context, builder, args[1])
+            offset = builder.mul(args[2], builder.extract_value(source.shape, 1))
             for array, (start, *shape) in zip(arrays, at, strict=True):
                 view = context.make_array(array)(context, builder)
                 context.populate_array(
@@ -45,9 +47,9 @@ def model(at: Spans) -> Any:
                     parent=None,
                 )
                 parts.append(view._getvalue())
-            return context.make_tuple(builder, kind, [args[0], args[1], *parts])
+            return context.make_tuple(builder, kind, parts)
 
-        return kind(plan, counters, buffers, types.intp), codegen
+        return kind(records, buffers, types.intp), codegen
 
     if hasattr(opened, "_set_uuid"):  # otherwise it would be another one in every process, and so would its kernels
         opened._set_uuid(f"streamgp.fleet.gpu_wrapping.model{at}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.model import StreamModel
 from streamgp.kernels import SquaredExponential
 from streamgp.process.onlinegp import OnlineGP
@@ -79,7 +80,7 @@ def named(model: StreamModel, own: dict[str, FloatArray], models: np.ndarray, d:
 
 def of_recipe(model: StreamModel, d: int) -> dict[str, FloatArray]:
     """What models with d inputs have where they have none of their own, (1,) or (d,) each."""
-    begun = model._started_for(np.zeros((1, d))).hyperparameters
+    begun = passing.started_for(model, np.zeros((1, d))).hyperparameters
     usually = {"lengthscale": SquaredExponential().values(d, 1)[:-1]}  # of Fourier features that are not given one
     return {name: np.atleast_1d(begun[name] if name in begun else usually[name]) for name in NAMES}
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.model import StreamModel
 from streamgp.process.prior import NAMES, Prior
 from streamgp.settings import FloatArray
@@ -30,7 +31,7 @@ FACTORS = {
 
 def candidates(model: StreamModel, d: int) -> dict[str, FloatArray]:
     """What is tried for models of this recipe with d inputs: multiples of its own hyperparameters."""
-    begin = model._started_for(np.zeros((1, d))).hyperparameters
+    begin = passing.started_for(model, np.zeros((1, d))).hyperparameters
     names = [name for name in NAMES if name in begin and name in model.setting_names()]
     grid = np.array(list(itertools.product(*(FACTORS[name] for name in names))))
     found = {name: grid[:, k : k + 1] * np.atleast_1d(begin[name]) for k, name in enumerate(names) if name != "noise"}

@@ -108,7 +108,8 @@ class Thread(NamedTuple):
     Args:
         jit: how a function is compiled that others call.
         numpy: what functions of the cores know as np.
-        model: makes a function (plan, counters, buffers, i) -> Model, for arrays that lie in these places.
+        model: makes a function (records, buffers, i) -> Model, for arrays that lie in these places; the only record is
+            a pair of plan and counters.
     """
 
     jit: Callable[[Function], Function]
@@ -140,8 +141,8 @@ def plain_thread() -> Thread:
     """Plain Python, with functions of arrays that are not compiled."""
 
     def model(at: Spans) -> Function:
-        return lambda plan, counters, buffers, i: Model(
-            plan, counters, *(buffers[i, start : start + math.prod(shape)].reshape(shape) for start, *shape in at)
+        return lambda records, buffers, i: Model(
+            *records[0], *(buffers[i, start : start + math.prod(shape)].reshape(shape) for start, *shape in at)
         )
 
     return Thread(lambda function: function, np, model)
@@ -185,22 +186,15 @@ def build(on: Thread, shape: AroundShape) -> Functions:
     standard = taken_over(on, scaling, ("standard",))["standard"]
     refused, in_units = outliers.REFUSED, shape.standard
 
-    model = on.model(shape.at)
-
     @jit
     def itself(array: Any) -> Any:
         return array
-
-    @jit
-    def opened(records: Any, buffers: Array, i: Any) -> Any:
-        plan, counters = records[i]
-        return model(plan, counters, buffers, i)
 
     compare = taken_over(
         on,
         conformal,
         ("leap", "distance", "tally_row", "start", "learn", "tell_shape", "learn_shape", "take", "calibrate"),
-        opened=opened,
+        opened=on.model(shape.at),
         borrowed=itself,
         **bounded,
     )["calibrate"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.conditions import part
 from streamgp.contract.prediction import packed, unpacked
 from streamgp.contract.waiting import Tickets
@@ -94,7 +95,7 @@ class LateRun(SavedRun):
             )
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
         times = self.times.issued(rows.times, self.stream)
-        conditions = None if times is None else self.stream._conditions_at(times, len(own), many=True)
+        conditions = None if times is None else passing.conditions_at(self.stream, times, len(own), many=True)
         p, lines = unresolved(self.stream, own, conditions)
         return np.hstack([lines, packed(p, 1)])
 
@@ -123,8 +124,8 @@ class LateRun(SavedRun):
         learned = np.empty(len(y))
         for t, line in enumerate(lines):
             Y = y[t : t + 1, None]
-            conditions = stream._conditions(1, Y, time=part(time, t, t + 1), many=True)
-            with stream._whole(quick=True):
+            conditions = passing.conditions_of(stream, 1, Y, time=part(time, t, t + 1), many=True)
+            with passing.whole(stream, quick=True):
                 Y = stream._screened(Y)
                 learn_issued(stream, line, Y, conditions, last=False, unchanged=False)
             learned[t] = Y[0, 0]

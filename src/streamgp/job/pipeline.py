@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.conditions import part
 from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
@@ -144,7 +145,7 @@ class Pipeline(LateRun):
             return None
         if self.screening.next_look(self.rows) or (times is not None and uses_time(stream)):
             return None
-        stream._refuse_unfit(X, y[:, None])
+        passing.refuse_unfit(stream, X, y[:, None])
         Y = stream._screened(y[:, None])
         y = self.screening.take(y, Y[:, 0], self.rows + 1)
         told = stream._take_few(X, Y)

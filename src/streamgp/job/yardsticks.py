@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamgp.auto.candidates import least_squares
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract import passing
+from streamgp.contract.model import Row, Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, Values
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.job.scores import START_UP
 from streamgp.recipes.naive import SeasonalValue
 from streamgp.settings import FloatArray, switch, whole
@@ -75,7 +75,7 @@ class WholeLags(Lagged):
         return self._lags
 
 
-class Practiced(Quick, Mapped):
+class Practiced(Mapped):
     """Predicts nothing, NaN, before the model within has learned some rows."""
 
     def __init__(self, model: StreamModel) -> None:
@@ -231,7 +231,7 @@ class Measured(Composite):
 
     def _empty(self) -> Prediction:
         means = [np.empty((0, 1))] * (len(self._models) - 1)
-        return self._empty_like(MeasuredPrediction.of(self._models[0]._empty(), means))
+        return passing.empty_like(self, MeasuredPrediction.of(self._models[0]._empty(), means))
 
     def _issued_width(self, p: int) -> int:
         return sum(model._issued_width(p) for model in self._models)

@@ -12,7 +12,6 @@ from streamgp.arrays import Layout, Model, Numbers
 from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
-from streamgp.contract.snapshot import require
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import copy, dot, fill
@@ -58,7 +57,7 @@ WORK = {
     **dict.fromkeys(("k", "column", "psi", "cosine", "sine", "carried"), "room"),
 }
 
-LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, {"experts": (0, "experts"), "counts": (0, "capacity")})
 
 # Points as redundant as each other to this relative precision are told apart by age.
 TIE = 1e-6
@@ -136,6 +135,7 @@ class LocalGP(CompiledModel):
         sizes = memory.sizes(self._memory, d, p) | {
             "width": width,
             "experts": self._experts,
+            "capacity": self._capacity,
             "room": room,
             "steps": len(kernel.operations),
             "parameters": kernel.parameters.size,
@@ -148,11 +148,6 @@ class LocalGP(CompiledModel):
 
     def _refuses_noise(self, p: int) -> str:
         return ""
-
-    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        super()._check_numbers(named)
-        require("experts", named["counters.experts"], at_most=self._experts)
-        require("counts", named["counts"], at_least=0, at_most=self._capacity)
 
     # What can be read.
 

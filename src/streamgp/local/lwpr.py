@@ -12,7 +12,6 @@ from streamgp.arrays import Layout, Model, Numbers
 from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
-from streamgp.contract.snapshot import require
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.local import receptive_field as rf
 from streamgp.process import loop, memory
@@ -45,7 +44,7 @@ WORK = rf.WORK | {
     "extents": "arrays 2",  # of each array of rf.STATE: where it starts, and how many numbers a field has in it
 }
 
-LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, {"counts": (0, "capacity"), "directions": (0, "projections")})
 
 PartOfOne = Annotated[float, Setting(check=part_of_one)]
 NotNegative = Annotated[float, Setting(check=not_negative)]
@@ -172,6 +171,7 @@ class LWPR(CompiledModel):
         entries = width if self._diagonal else width * (width + 1) // 2
         sizes = memory.sizes(self._memory, d, p) | {
             "width": width,
+            "capacity": self._capacity,
             "fields": p * self._capacity,
             "projections": min(width, self._max_projections or width),
             "entries": entries,
@@ -205,11 +205,6 @@ class LWPR(CompiledModel):
         """The numbers of the fields in use, one output after the other."""
         number = np.arange(len(self._state.centers))
         return number[number % self._capacity < np.repeat(self._state.counts, self._capacity)]
-
-    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        super()._check_numbers(named)
-        require("counts", named["counts"], at_least=0, at_most=self._capacity)
-        require("directions", named["directions"], at_least=0, at_most=named["ss2"].shape[-1])
 
     # What can be read.
 

@@ -11,27 +11,25 @@ from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.lanes import PREDICTED, TAKEN
-from streamgp.contract.model import Change, Health
+from streamgp.contract.model import Change, Health, Row, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Stackable
-from streamgp.kernels import Kernel
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
 
-MOST = 2**53  # rows or repairs that a snapshot may count
 
-
-class CompiledModel(Stackable):
+class CompiledModel(StreamModel):
     """A stream model whose numbers compiled code reads by name, a memory among them."""
 
+    _stacks = True
+    _numbers: Numbers
     _largest = LARGEST
     _one_step = True
     _memory: Memory
-    _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
     _run: Any  # the compiled loop (process/loop.py)
     _columns = 3  # of a prediction, for each output: mean, variance, noise
+    _direct = False  # whether predictions of one output are these columns, with nothing to add
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""
@@ -40,7 +38,7 @@ class CompiledModel(Stackable):
             numbers.state.window[:] = self._state.window
             numbers.state.units[:] = self._state.units
             numbers.counters["rows_seen"] = self._numbers.counters["rows_seen"]
-        self._numbers, self._state = numbers, numbers.state
+        self._numbers, self._state, self._one = numbers, numbers.state, Row.empty()
 
     def _place_at(self, records: np.ndarray, buffers: np.ndarray) -> None:
         """Go on with a copy of the numbers in another place, (1, ...) each."""
@@ -76,6 +74,21 @@ class CompiledModel(Stackable):
         self._pass(PREDICTED, X, None, conditions, out)
         return self._prediction(out)
 
+    def _quick(self) -> bool:
+        return self._direct and self._shape.p == 1 and not self._needs_time
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        self._pass(PREDICTED if Y is None else TAKEN[True, True], X, Y, None, self._one.columns)
+        if not self.has_variance:
+            self._one.out[1:] = np.nan
+        return self._one
+
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        if Y is None:  # it is refused where it is predicted
+            self._row(X, None)
+        else:
+            super()._take_row(X, Y)
+
     def _prediction(self, out: FloatArray) -> Prediction:
         """What the loop said, means, variances, noises, (numbers, n)."""
         mean, variance, noise = np.split(out, 3)
@@ -87,19 +100,13 @@ class CompiledModel(Stackable):
         return self._numbers.arrays()
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        limits = self._numbers.limits
         for name, array in named.items():
-            counter = name.removeprefix("counters.")
-            if counter != name:
-                require(counter, array, at_least=0, at_most=MOST)
+            own = name.removeprefix("counters.")
+            if own in limits:
+                require(own, array, at_least=limits[own][0], at_most=limits[own][1])
             else:
                 require(name, array, finite=name not in self._may_overflow)
-
-    def _check_parameters(self, kernel: Kernel | None, values: FloatArray) -> None:
-        """Refuse hyperparameters, (models, parameters), that are not positive, unless they are loadings."""
-        d = self._d
-        if kernel is not None and d is not None:
-            values = values[:, ~kernel.loadings(self._memory.width(d), self._memory.depth)]
-        require("parameters", values, above=0)
 
     def reset_memory(self) -> None:
         if self._d is not None:

@@ -25,7 +25,7 @@ from streamgp.contract.joint import JointPrediction, root_of
 from streamgp.kernels import program
 from streamgp.linalg.dense import symmetric
 from streamgp.process import features, memory, time
-from streamgp.process.started import Started
+from streamgp.process.state import Process
 from streamgp.settings import FloatArray
 
 # Independent variance that is added to every drawn value: of k(x, x), to whose rounding the covariance is known, or of
@@ -41,7 +41,7 @@ class Function:
         model: the process, which has seen a row.
     """
 
-    def __init__(self, model: Started) -> None:
+    def __init__(self, model: Process) -> None:
         state, n = model._state, model._weights_in_use()
         self._parts, self._state, self._n, self._numbers = model._features, state, n, model._numbers
         self._temporal, self._linear = model._temporal_coordinates(), model._linear
@@ -149,8 +149,8 @@ class Function:
 
     def prior_variances(self, Z: FloatArray) -> FloatArray:
         """(1 + jitter) k(z, z) of n rows."""
-        own = [self.kernel(z[None], z[None])[0, 0] for z in Z]
-        return np.array(own) * (1.0 + self._parts.jitter)
+        scale: float = 1.0 + self._parts.jitter
+        return scale * np.array([self.kernel(z[None], z[None])[0, 0] for z in Z])
 
 
 class Pasts:
@@ -161,7 +161,7 @@ class Pasts:
         count: number of copies.
     """
 
-    def __init__(self, model: Started, count: int) -> None:
+    def __init__(self, model: Process, count: int) -> None:
         part, state = model._memory, model._state
         d, p = state.window.shape[1], state.last_target.size
         self._numbers = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
@@ -201,7 +201,7 @@ class Draws(Trajectories):
         steps: room for this many rows.
     """
 
-    def __init__(self, model: Started, count: int, steps: int) -> None:
+    def __init__(self, model: Process, count: int, steps: int) -> None:
         function, p = Function(model), model._state.mu.shape[1]
         q = function.noise.size
         self._function, self._pasts, self._steps = function, Pasts(model, count), 0

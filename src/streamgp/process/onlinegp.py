@@ -7,29 +7,35 @@ from typing import Annotated
 
 import numpy as np
 
+from streamgp.arrays import Numbers
 from streamgp.contract import freerun, inputs, spacing
-from streamgp.contract.conditions import NOISE, TIME, refuse_past
+from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE, IN_TURN, PREDICTED, TAKEN
+from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
 from streamgp.kernels import SquaredExponential
-from streamgp.kernels.temporal import BesideInputs
+from streamgp.kernels.temporal import COORDINATES, BesideInputs, Component
+from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
+from streamgp.process import features as feature_kinds
 from streamgp.process import mean as prior_mean
 from streamgp.process import observation, rare
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
 from streamgp.process.compiled_model import CompiledModel
-from streamgp.process.features import Features
+from streamgp.process.composed import compose
+from streamgp.process.features import Features, Fourier
 from streamgp.process.forgetting import Forgetting
 from streamgp.process.joint import Draws, Function, Pasts
-from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
+from streamgp.process.likelihood import DEFAULT_NOISE, Likelihood, LikelihoodSetting
 from streamgp.process.likelihood import refuse as refuse_targets
-from streamgp.process.mean import MeanSetting
+from streamgp.process.mean import LinearMean, Mean, MeanSetting, Weights
 from streamgp.process.memory import Memory
 from streamgp.process.predictive import TimePrediction
-from streamgp.process.readable import Readable
 from streamgp.process.row import LATEST, LEARNED, SEEN
 from streamgp.process.slopes import slopes
+from streamgp.process.started import fill, plan_of, refuse_outputs, sizes_of
+from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED
 from streamgp.process.uncertain import moments
 from streamgp.settings import FloatArray, Setting, number, one_of, optional
 from streamgp.vocabulary import FORMS, Form, Noise, Outputs
@@ -37,7 +43,7 @@ from streamgp.vocabulary import FORMS, Form, Noise, Outputs
 Adapt = Annotated[SNGD | None, Setting("SNGD() keeps learning the hyperparameters; None: they stay")]
 
 
-class OnlineGP(Readable):
+class OnlineGP(CompiledModel):
     """A Gaussian process learned from a stream, put together from parts.
 
     Example:
@@ -49,6 +55,27 @@ class OnlineGP(Readable):
         >>> p.mean.shape, model.size < 100
         ((199,), True)
     """
+
+    _features: Features
+    _budget: Budget
+    _forgetting: Forgetting
+    _adapt: SNGD | None
+    _likelihood: Likelihood
+    _terms: list[Component]  # of the kernel over time
+    _beside: list[Component]  # what has coordinates beside the features: these, and the weights of the mean
+    _linear: LinearMean | None
+    _mean: Mean | None
+    _noise: FloatArray
+    _grows: bool
+    _keeps_rows: bool
+    _least_squares: bool
+    _factored: bool  # in the information form
+    _places: dict[str, int]
+    _batch = 1
+    _estimate_power = False
+    _direct = True
+    # Squares of errors; missing targets; no time yet.
+    _may_overflow = ("targets", "power", "gradient", "fisher", "density", "path", "clock")
 
     def __init__(
         self,
@@ -85,13 +112,43 @@ class OnlineGP(Readable):
         time: BesideInputs = None,
         mean: MeanSetting = None,
     ) -> None:
-        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood, time, mean)
+        compose(self, features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood, time, mean)
+
+    _compose = compose
 
     def _start(self, d: int, p: int) -> None:
-        super()._start(d, p)
-        covariances = 1 if self._shared else p
+        refuse_outputs(self, p)
+        before = self._state if self._d is not None and self._beside else None
+        self._beside = self._terms + ([] if self._linear is None else [self._linear.component(d)])
+        program = self._features.program(self._memory.width(d), self._memory.depth)
+        sizes = sizes_of(self, d, p, program)
+        numbers = Numbers(LAYOUT, sizes, plan_of(self, sizes))
+        fill(self, numbers, program)
+        self._place(numbers)
+        if before is not None:  # rows have come, but no target
+            self._state.clock[SEEN:] = before.clock[SEEN:, :1]
+            self._state.spacing[:] = before.spacing
+        covariances = len(self._state.noise)
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * covariances, 0))
         self._no_conditions = np.empty((0, NOISE + 1))
+
+    def _weights_in_use(self) -> int:
+        return self._numbers.count("points") if self._grows else len(self._state.mu) - self._temporal_coordinates()
+
+    def _temporal_coordinates(self) -> int:
+        return sum(COORDINATES[block.kind] for term in self._beside for block in term.blocks)
+
+    def _moment(self) -> Moment | None:
+        if not self._terms:
+            return None
+        if self._d is None:
+            return Moment(np.nan, 0.0, np.nan)
+        seen, learned = self._state.clock[[SEEN, LEARNED], 0].tolist()
+        return Moment(seen, spacing.usual(self._state.spacing), learned)
+
+    # A snapshot.
+
+    # Rows.
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
@@ -337,3 +394,106 @@ class OnlineGP(Readable):
         rare.forget(self._numbers, factor)
 
     forget.__doc__ = CompiledModel.forget.__doc__
+
+    @property
+    def _cannot_forget_because(self) -> str:
+        return super()._cannot_forget_because if self._least_squares or self._keeps_rows else ""
+
+    # What can be read.
+
+    @property
+    def size(self) -> int:
+        if self._d is None:
+            return 0 if self._features.points is None else len(self._features.points)
+        return self._weights_in_use()
+
+    @property
+    def basis(self) -> FloatArray:
+        if self._d is None:
+            return np.empty((0, 0)) if self._features.points is None else self._features.points.copy()
+        basis: FloatArray = self._state.basis[: self._numbers.count("points")].copy()
+        return basis
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        # Before the first row only those that do not depend on its width.
+        noise = self._noise if self._d is None else self._state.noise
+        named: dict[str, float | FloatArray] = {}
+        parts = self._features
+        if parts.kernel is not None and self._d is not None:
+            width = self._memory.width(self._d)
+            named |= parts.kernel.hyperparameters(self._state.parameters, width, self._memory.depth)
+        elif isinstance(parts, Fourier):
+            named["variance"] = parts.variance if self._d is None else float(self._state.parameters[0])
+        named |= self._likelihood.hyperparameters
+        if self._likelihood.kind == observation.GAUSSIAN:
+            named["noise"] = _plain(noise)
+        if isinstance(parts, Fourier) and parts.lengthscale is not None:
+            named["lengthscale"] = _plain(parts.lengthscale)  # fixed: it is in the frequencies
+        if self._terms:
+            named |= {f"time.{name}": value for name, value in temporal_hyperparameters(self._settings["time"]).items()}
+        return named
+
+    @property
+    def mean_weights(self) -> Weights:
+        """What is known of the weights of ``mean=LinearMean(...)``: their names, means and covariance."""
+        if self._linear is None:
+            raise ValueError("this model has no weights in its mean: build it with mean=LinearMean(...)")
+        if self._d is None:
+            raise ValueError("the weights of the mean are known once the first row has come")
+        linear, function, d = self._linear, Function(self), self._d
+        last, scales = self._temporal_coordinates(), linear.scales(d)
+        first = last - len(scales)
+        mean = linear.start(d) + scales[:, None] * function.mu[first:last]
+        covariance = function.power[:, None, None] * function.S[:, first:last, first:last] * np.outer(scales, scales)
+        names = linear.labels(d)
+        return Weights(
+            names, mean[:, 0] if self._shape.scalar else mean, covariance if len(covariance) > 1 else covariance[0]
+        )
+
+    def relevance(self) -> Relevance:
+        if self._features.kind == feature_kinds.LINEAR:
+            return super().relevance()
+        if self._d is None:
+            raise ValueError("the relevance of inputs is known once the first row has come")
+        memory, d = self._memory, self._d
+        if isinstance(self._features, Fourier):
+            # The spread of the frequencies of a column is 1 / lengthscale.
+            weights = np.sqrt(np.mean(self._state.frequencies**2, axis=0))
+            steps = float(memory.depth)
+        else:
+            assert self._features.kernel is not None
+            weights, steps = self._features.kernel.relevance(self._state.parameters, memory.width(d), memory.depth)
+        # The inputs' own columns, summed over the lags of a window; a reservoir's units are not inputs.
+        own = weights[memory.units :] if memory.augment else np.ones(d)
+        total = own.reshape(-1, d).sum(0)
+        return Relevance(total / total.sum(), steps)
+
+    @property
+    def trace(self) -> dict[str, FloatArray]:
+        """The path of every hyperparameter and of the running log density, thinned to a fixed length; by row."""
+        if self._adapt is None:
+            raise ValueError("this model does not adapt its hyperparameters: build it with adapt=SNGD()")
+        if self._d is None:
+            return {"row": np.empty(0), "log_density": np.empty(0)}
+        path = self._state.path[: self._numbers.count("path_points")].copy()
+        named = {"row": path[:, 0], "log_density": path[:, 1]}
+        first = 2
+        for name, value in self.hyperparameters.items():
+            size = np.size(value)
+            if first + size > path.shape[1]:
+                break  # a lengthscale in fixed frequencies has no path
+            named[name] = path[:, first] if size == 1 else path[:, first : first + size]
+            first += size
+        return named
+
+    @property
+    def last_change(self) -> Change:
+        if self._d is None:
+            return Change()
+        change, left = self._numbers.count("change"), self._state.evicted[: self._numbers.count("evictions")]
+        return Change(change == ABSORBED, change in (ADMITTED, REPLACED), tuple(int(r) for r in left))
+
+
+def _plain(values: FloatArray) -> float | FloatArray:
+    return float(values[0]) if values.size == 1 else values.copy()

@@ -47,11 +47,11 @@ def pass_rows(
         conditions: of the rows.
         out: receives predictions, where there is room.
     """
-    if len(Y) and numbers.plan["batch"][0] > 1:
+    if len(Y) > 1 and numbers.plan["batch"][0] > 1:
         return _pass_batches(run, numbers, lanes, kinds, X, Y, conditions, out)
     given = numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out
-    told = {}
     status, lane, at = run(*given, 0, 0)
+    told = {}
     while status in (DUE_BEFORE, DUE_AFTER):
         model, row = lanes.models[lane], slice(at, at + 1)
         one = numbers if lanes is ALONE else _model(numbers, model)

@@ -18,11 +18,11 @@ from streamgp.kernels import program
 from streamgp.linalg.dense import solve
 from streamgp.process import features, memory
 from streamgp.process.joint import Function, Pasts
-from streamgp.process.started import Started
+from streamgp.process.state import Process
 from streamgp.settings import FloatArray
 
 
-def slopes(model: Started, X: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+def slopes(model: Process, X: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The slopes of the means, (n, p, d), and of the variances, (n, covariances, d), by rows that would come next.
 
     Args:
@@ -49,7 +49,7 @@ def slopes(model: Started, X: FloatArray, times: FloatArray) -> tuple[FloatArray
     return out[:, :p], function.power[:, None] * out[:, p:]
 
 
-def by_seen(model: Started, function: Function, Z: FloatArray, Phi: FloatArray, W: FloatArray) -> FloatArray:
+def by_seen(model: Process, function: Function, Z: FloatArray, Phi: FloatArray, W: FloatArray) -> FloatArray:
     """sum_i W[., r, i] d feature i / d seen, (n, r, width), with W (n, r, features); for variances also the prior's."""
     state, kind = model._state, model._features.kind
     if kind == features.FOURIER:
@@ -67,7 +67,7 @@ def by_seen(model: Started, function: Function, Z: FloatArray, Phi: FloatArray, 
     return out
 
 
-def through_memory(model: Started, Z: FloatArray, g: FloatArray, d: int) -> FloatArray:
+def through_memory(model: Process, Z: FloatArray, g: FloatArray, d: int) -> FloatArray:
     """From slopes by what is seen, (n, r, width), to those by the newest row, (n, r, d)."""
     past, retention = model._state.units, model._memory.retention
     own = g[..., g.shape[2] - d :] if model._memory.augment else np.zeros((*g.shape[:2], d))

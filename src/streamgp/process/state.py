@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from streamgp.arrays import Layout
+from streamgp.arrays import MOST, Layout
 from streamgp.process import memory
+
+Process = Any  # an OnlineGP, where a part of it is handed the whole
 
 # What the last row did.
 NOTHING, ABSORBED, ADMITTED, REPLACED = range(4)
@@ -160,7 +164,14 @@ WORK = {
     "now": "now",
 }
 
-LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
+INDICES: dict[str, tuple[int, int | str]] = {
+    "points": (0, "capacity"),
+    "evictions": (0, "points"),
+    "path_points": (0, "path"),
+    "path_stride": (1, MOST),
+}
+
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, INDICES)
 
 
 def outputs_of(j: int, covariances: int) -> slice:

@@ -7,13 +7,14 @@ import abc
 import numpy as np
 
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compile_now, entry
+from streamgp.contract import passing
+from streamgp.contract.model import Row, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, whole
 
 
-class Naive(Quick):
+class Naive(StreamModel):
     """A prediction without a model, and without a variance."""
 
     has_variance = False
@@ -59,7 +60,7 @@ class Naive(Quick):
         """Take rows in order, (n, d), and their targets, (n, p); return the prediction of each, made before it."""
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         return _certain(self._next(X))
 
     def _next(self, X: FloatArray) -> FloatArray:

@@ -8,16 +8,16 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now, places
-from streamgp.contract import inputs, spacing
+from streamgp.contract import inputs, passing, spacing
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.frames import taken
 from streamgp.contract.health import Health
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
+from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Stackable
 from streamgp.kernels import Kernel
 from streamgp.kernels.temporal import COORDINATES, TimeKernel, components, hyperparameters
 from streamgp.process import temporal
@@ -30,7 +30,7 @@ from streamgp.vocabulary import LEAST_NOISE, Noise
 ObservationNoise = Annotated[Noise, Setting("variance of the observation noise")]
 
 
-class TimeGP(Stackable):
+class TimeGP(StreamModel):
     """A Gaussian process over time, y = g1(t) + g2(t) + ... + noise: exact, for any spacing of the rows.
 
     There are no inputs: x is ``()``. A row without a time comes as long after the last as rows usually are apart (the
@@ -81,7 +81,8 @@ class TimeGP(Stackable):
         self._numbers = numbers
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.arrays()
+        named: dict[str, np.ndarray] = self._numbers.arrays()
+        return named
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         for name in ("mu", "covariance", "gain"):
@@ -150,7 +151,7 @@ class TimeGP(Stackable):
         if derivatives:
             return self._derived(X)
         given = None if time is None else inputs.times(time, 1, many=False)
-        return self._shaped(self._at_times(X, given), many=False)
+        return passing.shaped(self, self._at_times(X, given), many=False)
 
     def predict_many(self, X: Any = None, *, time: Any = None, derivatives: bool = False) -> Prediction[FloatArray]:
         """Predict times, each as if it came next.
@@ -165,7 +166,7 @@ class TimeGP(Stackable):
         X, _, time, _, origin = taken(X, None, time, None, None, self._names)
         given = None if time is None else inputs.times(time, len(np.atleast_1d(time)), many=True)
         X = np.empty((0 if given is None else len(given), 0)) if X is None else inputs.rows(X, self._d)
-        return self._shaped(self._at_times(X, given), many=True)._from(origin)
+        return passing.shaped(self, self._at_times(X, given), many=True)._from(origin)
 
     def forecast(self, times: Any, X: Any = None) -> Prediction:  # type: ignore[override]  # times, not a free run
         """Predict times ahead, in closed form: nothing is fed back.
@@ -188,9 +189,9 @@ class TimeGP(Stackable):
         n = len(np.empty((1, 0)) if X is None else inputs.rows(X, self._d)) if given is None else len(given)
         if not n:
             raise ValueError("there are no times: there is nothing to predict together")
-        conditions = None if given is None else self._conditions_at(given, n, many=True)
+        conditions = None if given is None else passing.conditions_at(self, given, n, many=True)
         X = np.empty((n, 0))
-        return self._started_for(X)._joint(X, conditions).shaped(self._shape.scalar)
+        return passing.started_for(self, X)._joint(X, conditions).shaped(self._shape.scalar)
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         times = _times(conditions, len(X))
@@ -202,10 +203,10 @@ class TimeGP(Stackable):
         return JointPrediction(at.mean, np.repeat(covariance[None], self._p or 1, axis=0), noise)
 
     def _at_times(self, X: FloatArray, given: FloatArray | None) -> Prediction:
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         n = len(X) if given is None else len(given)
-        conditions = None if given is None else self._conditions_at(given, n, many=n > 1)
-        return self._started_for(X)._predict(np.empty((n, X.shape[1])), conditions)
+        conditions = None if given is None else passing.conditions_at(self, given, n, many=n > 1)
+        return passing.started_for(self, X)._predict(np.empty((n, X.shape[1])), conditions)
 
     def _moment(self) -> Moment:
         if self._d is None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Shape, restored
 from streamgp.contract.snapshot import SnapshotError, packed, unpacked
@@ -278,7 +279,7 @@ def _parts(prediction: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatAr
 def _taken(recipe: StreamModel, X: FloatArray, Y: FloatArray) -> bool:
     """Whether models of a recipe take all of these rows."""
     try:
-        recipe._refuse_unfit(X, Y)
+        passing.refuse_unfit(recipe, X, Y)
     except ValueError:
         return False
     return True

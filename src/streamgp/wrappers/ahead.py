@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction, packed
@@ -178,7 +179,7 @@ class Ahead(Late):
         self._note_last(Y)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         ticket = self.rows_seen - self._horizon
         if ticket not in self._waiting:
             return self._widened(self._within._predict(X, conditions), (len(X), self._numbers.state.last_y.size))
@@ -190,7 +191,7 @@ class Ahead(Late):
             return self._empty()
         numbers = range(self.rows_seen - self._horizon, self.rows_seen)
         rows = [self._waiting[number] for number in numbers if number in self._waiting]
-        return self._shaped(self._unpacked(np.array(rows)), many=True) if rows else self._empty()
+        return passing.shaped(self, self._unpacked(np.array(rows)), many=True) if rows else self._empty()
 
     # Targets that come even later.
 

@@ -15,10 +15,9 @@ from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Row, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach, ladder_levels
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.standardize import Standardize
@@ -276,7 +275,7 @@ class Calibrated(StackableWrapper):
             super()._take_row(X, Y)
 
     def _told(self) -> CalibratedPrediction:
-        numbers, raw = self._bounds.ravel().tolist(), self._stackable._told()
+        numbers, raw = self._bounds.ravel().tolist(), self._models[0]._told()
         lower, upper, variance, noise = numbers[:4]
         return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, tuple(numbers[4:]))
 

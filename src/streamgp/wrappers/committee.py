@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.compiled import compile_now
+from streamgp.contract import passing
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction, certain
-from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.model import Health, Row, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, option, whole
 from streamgp.wrappers import aggregation, scaling, seats
 from streamgp.wrappers.aggregation import (
@@ -41,7 +41,7 @@ NOT_KNOWN = np.full(1, np.nan)  # a target
 TOGETHER = 500  # most rows that go through all members side by side; all that these see of them lies in one array
 
 
-class Committee(Quick, Composite):
+class Committee(Composite):
     """One prediction of several stream models, weighted by how they have done.
 
     All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
@@ -348,7 +348,7 @@ class Committee(Quick, Composite):
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         if conditions is None and len(X) == 1 and (panels := self._together(None)) is not None:
-            self._refuse_unfit(X)
+            passing.refuse_unfit(self, X)
             predicted = panels.predict(X)
         else:
             predicted = _as_array([member._predict(X, conditions) for member in self._models])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract import inputs
+from streamgp.contract import inputs, passing
 from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -144,14 +144,14 @@ class Delayed(Late):
             A Prediction with a ``ticket``, the row's number from 0.
         """
         X = inputs.row(x, self._shape.d)
-        conditions = None if time is None else self._conditions_at(time, 1, many=False)
+        conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
         known = self._shape.covers(certain=False)
-        with self._whole(known):
+        with passing.whole(self, known):
             if not known:
                 self._begin(X, None, self._shape.scalar, False, many=False)
-            self._refuse_unfit(X)
+            passing.refuse_unfit(self, X)
             ticket = self.rows_seen
-            return replace(self._shaped(self._put(X, self._own_time(conditions)), many=False), ticket=ticket)
+            return replace(passing.shaped(self, self._put(X, self._own_time(conditions)), many=False), ticket=ticket)
 
     def _own_time(self, conditions: FloatArray | None) -> float:
         if conditions is not None and self._needs_time:
@@ -180,15 +180,15 @@ class Delayed(Late):
             raise ValueError("with a kernel over time a row has the time at which it was issued: issue(x, time=t)")
         if not np.isnan(own):
             time = np.fmax(own, self._learned())  # all but the order of the row is checked
-        conditions = self._conditions(1, Y if given else None, noise=noise, time=time, many=False)
+        conditions = passing.conditions_of(self, 1, Y if given else None, noise=noise, time=time, many=False)
         known = self._shape.covers(given)
-        with self._whole(known):
+        with passing.whole(self, known):
             if not known:
                 self._begin(waited[None, : self._d], Y, scalar, given, many=False)
-            self._refuse_unfit(waited[None, : self._d], Y)
+            passing.refuse_unfit(self, waited[None, : self._d], Y)
             prediction = self._unpacked(self._waiting[ticket][None])
             self._take_out(ticket, self._screened(Y), timed(conditions, own))
-        return replace(self._shaped(prediction, many=False), ticket=ticket)
+        return replace(passing.shaped(self, prediction, many=False), ticket=ticket)
 
     def _learned(self) -> float:
         """The time of the last row learned, where the model learns as of times; NaN: there was none."""

@@ -15,10 +15,9 @@ from streamgp.contract.conditions import noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.model import Health, Row, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers import drift
 from streamgp.wrappers.detector import Detector, share
@@ -73,7 +72,7 @@ class Event(NamedTuple):
     statistic: float
 
 
-class DriftAware(Quick, Wrapper):
+class DriftAware(Wrapper):
     """A stream model that notices when its errors grow beyond what they were, and forgets what it had learned.
 
     Every row's error, in standard deviations of the prediction before it was learned, is ranked among the earlier ones.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.contract import inputs
+from streamgp.contract import inputs, passing
 from streamgp.contract.conditions import TIME
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
@@ -143,7 +143,7 @@ class CalibratedForecasts(Mapped):
 
     def _forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
         raw = self._raw_forecast(steps, X, feedback, trajectories, seed)
-        return self._shaped(self._calibrated(raw), many=True)
+        return passing.shaped(self, self._calibrated(raw), many=True)
 
     def issue_forecast(
         self, steps: Any, X: Any = None, feedback: Any = (), trajectories: int = 100, seed: int = 0
@@ -163,7 +163,7 @@ class CalibratedForecasts(Mapped):
             waiting[:n, k] = part[:n]
         self._origins[place], self._due[place] = row, due
         self._waiting[place] = np.nan_to_num(waiting, posinf=np.inf, neginf=-np.inf)
-        return self._shaped(prediction, many=True)
+        return passing.shaped(self, prediction, many=True)
 
     def _rows_ahead(self, steps: Any) -> FloatArray:
         """By what the rows of a forecast are known when they come."""

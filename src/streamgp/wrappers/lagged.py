@@ -8,16 +8,15 @@ import numpy as np
 
 from streamgp.contract import freerun
 from streamgp.contract.conditions import part
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.model import Row, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.mapped import Mapped
 from streamgp.wrappers.wrapper import joined
 
 
-class Lagged(Quick, Mapped):
+class Lagged(Mapped):
     """A stream model that sees the last targets as inputs, after the columns of a row.
 
     A missing target is bridged by the last one known, and lags from before the first target repeat the oldest one.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.contract import freerun
+from streamgp.contract import freerun, passing
 from streamgp.contract.conditions import in_other_units
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
@@ -94,7 +94,7 @@ class Mapped(Wrapper):
         return None if prediction is None else self._back(X, prediction)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        self._refuse_unfit(X)
+        passing.refuse_unfit(self, X)
         return self._back(X, self._within._predict(self._inputs(X), conditions))
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:

@@ -14,10 +14,10 @@ from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, WEIGHT
 from streamgp.contract.freerun import Independent, Trajectories
 from streamgp.contract.lanes import ALONE, PREDICTED, TAKEN, Lanes
-from streamgp.contract.model import Health, Shape, StreamModel
+from streamgp.contract.model import Health, Row, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Row
+from streamgp.contract.stackable import on, reset_memories
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.predictive import TimePrediction
 from streamgp.settings import FloatArray, switch, whole
@@ -299,21 +299,21 @@ class Standardize(StackableWrapper, Mapped):
         """This one for some of its models, which have this many rows each."""
         if self._lanes is ALONE:
             return self
-        return self._on(Lanes(models, np.concatenate([[0], np.cumsum(counts)])))
+        return on(self, Lanes(models, np.concatenate([[0], np.cumsum(counts)])))
 
     def _quick(self) -> bool:
         if self._in_one_call:  # the usual case first
             warm = self._shape.d is not None and self._kept.item(0) == self._warmup
             scaled = warm and (self._known_scale.item(0) > 0.0 or self._observes != "numbers")
-            return scaled and self._stackable._quick()
-        return self._settled and super()._quick() and not self._stackable._bounded
+            return scaled and self._models[0]._quick()
+        return self._settled and super()._quick() and not self._models[0]._bounded
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         input_shift, input_scale, target_shift, target_scale = self._unit_arrays
         scaling.to_standard(*ALONE, X, input_shift, input_scale, self._one_input)
         if Y is not None:
             scaling.to_standard(*ALONE, Y, target_shift, target_scale, self._one_target)
-        raw = self._stackable._row(self._one_input, None if Y is None else self._one_target)
+        raw = self._models[0]._row(self._one_input, None if Y is None else self._one_target)
         parts = raw.mean, raw.variance, raw.noise
         scaling.from_standard(*ALONE, *parts, target_shift, target_scale, self._one.out)
         return self._one
@@ -428,7 +428,7 @@ class Standardize(StackableWrapper, Mapped):
         if self._lanes is ALONE:
             self._within = fresh
         else:
-            self._stackable._begin_again(models, fresh)
+            self._models[0]._begin_again(models, fresh)
         # A sequence after the other, of all models that have one.
         begun = np.cumsum(self._stacked["begins"][whose, rows])
         turn = begun - np.repeat(begun[np.cumsum(counts) - counts], counts)
@@ -439,7 +439,7 @@ class Standardize(StackableWrapper, Mapped):
             if k and self._lanes is ALONE:
                 self._within.reset_memory()
             elif k:
-                one._stackable._reset_memories()
+                reset_memories(one._within)
             X, conditions = (self._stacked[name][whose[at], rows[at]] for name in ("rows", "conditions"))
             super(Standardize, one)._advance(X, targets[at], False, conditions)
         done = models[counts == self._warmup]

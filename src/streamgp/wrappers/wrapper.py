@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-
-from streamgp.contract.lanes import Lanes
+from streamgp.contract import passing
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.stackable import Quick, Stackable
 from streamgp.settings import FloatArray
 
 
@@ -149,7 +146,7 @@ class Wrapper(Composite):
         self._settings = self._settings | {"model": self._within.clone()}
 
     def _empty(self) -> Prediction:
-        return self._empty_like(self._within._empty())
+        return passing.empty_like(self, self._within._empty())
 
     @property
     def inner(self) -> StreamModel:
@@ -157,30 +154,13 @@ class Wrapper(Composite):
         return self._within.copy()
 
 
-class StackableWrapper(Stackable, Wrapper):
+class StackableWrapper(Wrapper):
     """A wrapper that can stand for many, around a model that can."""
 
-    @property
-    def _stackable(self) -> Stackable:
-        """The model within, which can stand for many where this one does."""
-        within: Any = self._models[0]
-        return within  # type: ignore[no-any-return]
-
-    def _on(self, lanes: Lanes) -> Self:
-        twin = super()._on(lanes)
-        twin._within = self._stackable._on(lanes)
-        return twin
-
-    def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
-        super()._begin_again(models, fresh)
-        assert isinstance(fresh, Wrapper)
-        self._stackable._begin_again(models, fresh._within)
+    _stacks = True
 
     def _quick(self) -> bool:
         return bool(self._models[0]._quick())
-
-    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
-        Quick._take_row(self, X, Y)
 
 
 def joined(predictions: list[Prediction]) -> Prediction:
