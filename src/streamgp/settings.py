@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import abc
 import datetime as dt
 import difflib
 import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import MISSING, Field, field
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +63,9 @@ class Configured:
         super().__init_subclass__()
         Configured.registry[registered_name(cls)] = cls
         if "__init__" in vars(cls):
-            cls.described = _described(cls.__init__)
+            types = _types(cls.__init__)
+            cls.described = {name: setting for name, kind in types.items() if (setting := _setting(kind))}
+            cls.__init__.__annotations__ = {name: _bare(kind) for name, kind in types.items()}
             cls.__init__ = _remember_settings(cls.__init__, cls.described)  # type: ignore[method-assign]
             cls.__doc__ = _with_arguments(cls.__doc__, cls.described)
 
@@ -129,20 +133,82 @@ class Part(Configured):
         return self  # a value that cannot change needs no clone
 
 
-def _described(init: Callable[..., None]) -> dict[str, Setting]:
-    """The settings by name, as far as their annotations describe them; what is left of an annotation is the type."""
-    found: dict[str, Setting] = {}
-    names = init.__globals__
-    for name, annotation in list(init.__annotations__.items()):
-        value = annotation
-        if isinstance(annotation, str):
-            init.__annotations__[name] = annotation.removeprefix("Annotated[").partition(", Setting(")[0]
-            with contextlib.suppress(NameError):  # a type that is imported for type checkers only
-                value = names[annotation] if annotation in names else eval(annotation, names)
-        given = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
-        if given:
-            found[name] = functools.reduce(Setting.reworded, given)
-    return found
+class Given(SimpleNamespace):
+    """Settings by name, checked."""
+
+    def of(self, kind: type[Configured]) -> dict[str, Any]:
+        """Those that another class has by the same name."""
+        return {name: value for name, value in vars(self).items() if name in kind.setting_names()}
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+class Declared(Configured):
+    """Settings as annotated lines of a class, in place of ``__init__``, so that classes inherit those of their bases.
+
+    ``field(default=..., kw_only=False)`` is the one that may be given by position. ``_from_settings`` gets the values.
+    """
+
+    _declared: ClassVar[dict[str, inspect.Parameter]] = {}
+
+    def __init_subclass__(cls) -> None:
+        declared = cls._declared = {}
+        for base in reversed(cls.__mro__):
+            declared |= vars(base).get("_declared", {})
+        for name, kind in _types(cls).items():
+            if not name.startswith("_"):
+                declared[name] = _parameter(name, vars(cls).get(name, MISSING), kind)
+                if name in vars(cls):
+                    delattr(cls, name)  # settings are no attributes of an object
+        if "__init__" not in vars(cls):
+            cls.__init__ = _init_of(sorted(declared.values(), key=lambda p: p.kind))  # type: ignore[method-assign]
+        super().__init_subclass__()
+
+    @abc.abstractmethod
+    def _from_settings(self, given: Any) -> None:
+        """Do what ``__init__`` would do with these settings, which are attributes of what is given."""
+
+
+def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:
+    by_position = isinstance(default, Field)
+    default = default.default if by_position else default
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD if by_position else inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is MISSING else default,
+        annotation=kind,
+    )
+
+
+def _init_of(parameters: list[inspect.Parameter]) -> Callable[..., None]:
+    """An ``__init__`` with these parameters."""
+
+    def init(self: Declared, **settings: Any) -> None:
+        self._from_settings(Given(**settings))
+
+    bare = [p.replace(annotation=_bare(p.annotation)) for p in parameters]
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    init.__signature__ = inspect.Signature([own, *bare])  # type: ignore[attr-defined]
+    init.__annotations__ = {p.name: p.annotation for p in parameters}
+    return init
+
+
+def _types(owner: Any) -> dict[str, Any]:
+    """The annotations of a function or a class itself."""
+    try:
+        return inspect.get_annotations(owner, eval_str=True)
+    except NameError:  # a type of the user's that is imported for type checkers only
+        return inspect.get_annotations(owner)
+
+
+def _setting(kind: Any) -> Setting | None:
+    """What an annotation says of the setting; later words replace earlier ones."""
+    given = [item for item in getattr(kind, "__metadata__", ()) if isinstance(item, Setting)]
+    return functools.reduce(Setting.reworded, given) if given else None
+
+
+def _bare(kind: Any) -> Any:
+    """The type alone."""
+    return kind.__origin__ if hasattr(kind, "__metadata__") else kind
 
 
 def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | None:
@@ -160,9 +226,6 @@ def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | 
         lines.append(line)
     head, example, tail = text.partition("\n    Example:")
     return head.rstrip() + "\n".join(lines) + "\n" + (example or "    ") + tail
-
-
-MISSING = object()  # in place of a setting that has no default
 
 
 def _remember_settings(init: Callable[..., None], described: Mapping[str, Setting]) -> Callable[..., None]:
