@@ -39,10 +39,7 @@ def model_of(header: dict[str, Any], tensors: dict[str, np.ndarray], **parts: An
         settings = decoded(header["settings"], tensors, parts)
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
         shape = Shape._make(header["shape"])
-        if shape.d is None:
-            if shape != Shape():
-                raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
-        else:
+        if shape.d is not None:
             _check_shape(shape, model, sum(array.size for array in tensors.values()))
             resume(model, shape, header, tensors, parts)
     except SnapshotError:
@@ -79,28 +76,14 @@ def load(path: str | Path, **parts: Any) -> Any:
 
 def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     """The columns, outputs and size, or units of a reservoir, of a model that holds this many numbers."""
-    d, p, scalar, certain = shape
-    least = 0 if getattr(model, "_without_inputs", False) else 1
-    whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers
+    d, p = shape.d, shape.p
     units = max(one._units() for one in model._family()) if isinstance(model, StreamModel) else 0
-    if (
-        not whole
-        or max(model.size, units) > numbers
-        or type(scalar) is not bool
-        or type(certain) is not bool
-        or (scalar and certain and p != 1)
-    ):
+    if type(d) is not int or type(p) is not int or d < 0 or p < 1 or max(d, p, model.size, units) > numbers:
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
 
 
 def decoded(settings: dict[str, Any], tensors: dict[str, np.ndarray], parts: dict[str, Any]) -> dict[str, Any]:
-    """The settings that snapshot.encoded wrote.
-
-    Args:
-        settings: from the header.
-        tensors: the arrays beside it.
-        parts: settings that cannot be saved.
-    """
+    """The settings that snapshot.encoded wrote, and the parts that cannot be saved."""
     return {name: _decoded(value, tensors, name, parts) for name, value in settings.items()}
 
 
