@@ -8,6 +8,7 @@ import difflib
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field
 from types import SimpleNamespace
@@ -148,7 +149,7 @@ class Declared(Configured):
     ``field(default=..., kw_only=False)`` is the one that may be given by position. ``_from_settings`` gets the values.
     """
 
-    _declared: ClassVar[dict[str, inspect.Parameter]] = {}
+    _declared: ClassVar[dict[str, tuple[Any, Any]]] = {}  # types and fields
 
     def __init_subclass__(cls) -> None:
         declared = cls._declared = {}
@@ -156,11 +157,12 @@ class Declared(Configured):
             declared |= vars(base).get("_declared", {})
         for name, kind in _types(cls).items():
             if not name.startswith("_"):
-                declared[name] = _parameter(name, vars(cls).get(name, MISSING), kind)
+                value = vars(cls).get(name, MISSING)
+                declared[name] = kind, value if isinstance(value, Field) else field(default=value, kw_only=True)
                 if name in vars(cls):
                     delattr(cls, name)  # settings are no attributes of an object
         if "__init__" not in vars(cls):
-            cls.__init__ = _init_of(sorted(declared.values(), key=lambda p: p.kind))  # type: ignore[method-assign]
+            cls.__init__ = _init_of(declared)  # type: ignore[method-assign]
         super().__init_subclass__()
 
     @abc.abstractmethod
@@ -168,27 +170,19 @@ class Declared(Configured):
         """Do what ``__init__`` would do with these settings, which are attributes of what is given."""
 
 
-def _parameter(name: str, default: Any, kind: Any) -> inspect.Parameter:
-    by_position = isinstance(default, Field)
-    default = default.default if by_position else default
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD if by_position else inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if default is MISSING else default,
-        annotation=kind,
-    )
-
-
-def _init_of(parameters: list[inspect.Parameter]) -> Callable[..., None]:
-    """An ``__init__`` with these parameters."""
+def _init_of(declared: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:
+    """An ``__init__`` with these settings, those that may be given by position first."""
 
     def init(self: Declared, **settings: Any) -> None:
         self._from_settings(Given(**settings))
 
-    bare = [p.replace(annotation=_bare(p.annotation)) for p in parameters]
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    init.__signature__ = inspect.Signature([own, *bare])  # type: ignore[attr-defined]
-    init.__annotations__ = {p.name: p.annotation for p in parameters}
+    parameters = {"self": inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)}
+    for name, (kind, how) in sorted(declared.items(), key=lambda item: bool(item[1][1].kw_only)):
+        place = inspect.Parameter.KEYWORD_ONLY if how.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = inspect.Parameter.empty if how.default is MISSING else how.default
+        parameters[name] = inspect.Parameter(name, place, default=default, annotation=_bare(kind))
+        init.__annotations__[name] = kind
+    init.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     return init
 
 
@@ -217,13 +211,10 @@ def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | 
         return text
     lines = ["", "", "    Args:"]
     for name, (meaning, unit, _) in settings.items():
-        line = " " * 7  # not textwrap: every import of a model runs this
-        for word in f"{name}: {meaning}{'' if not unit or unit in meaning else f' ({unit})'}.".split(" "):
-            if len(line) + len(word) >= 120:
-                lines.append(line)
-                line = " " * 11
-            line += " " + word
-        lines.append(line)
+        said = f"{name}: {meaning}{'' if not unit or unit in meaning else f' ({unit})'}."
+        lines.append(
+            "        " + "\n            ".join(re.findall(r"\S.{0,107}(?= |$)", said))
+        )  # quicker than textwrap
     head, example, tail = text.partition("\n    Example:")
     return head.rstrip() + "\n".join(lines) + "\n" + (example or "    ") + tail
 
@@ -234,20 +225,25 @@ def _remember_settings(init: Callable[..., None], described: Mapping[str, Settin
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
-        by_position, defaults = parameters_of(init)
         # Called by the __init__ of a subclass: its settings are the ones to keep.
-        outermost = type(self).__init__ is wrapped
+        outermost, owner, (by_position, defaults) = (
+            type(self).__init__ is wrapped,
+            type(self).__name__,
+            parameters_of(init),
+        )
         if outermost:
-            refuse_unknown(type(self).__name__, kwargs, type(self).setting_names())
+            refuse_unknown(owner, kwargs, type(self).setting_names())
         if len(args) > len(by_position):
             raise TypeError(
-                f"{type(self).__name__} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
+                f"{owner} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
                 f"settings by name: {', '.join(name for name in type(self).setting_names() if name not in by_position)}"
             )
-        given = defaults | kwargs | dict(zip(by_position, args, strict=False))
-        twice = args and not kwargs.keys().isdisjoint(by_position[: len(args)])
-        if twice or len(given) != len(defaults) or any(value is MISSING for value in given.values()):
-            inspect.signature(init).bind(self, *args, **kwargs)  # says what is missing, unknown or given twice
+        placed = dict(zip(by_position, args, strict=False))
+        given = defaults | placed | kwargs
+        for name in placed.keys() & kwargs:
+            raise TypeError(f"{owner} has {name} twice, by position and by name; give it once")
+        for name in (name for name, value in given.items() if value is MISSING):
+            raise TypeError(f"{owner} needs the setting {name!r}")
         settings = {name: copied(value) for name, value in given.items()}
         if outermost:
             self._settings = settings

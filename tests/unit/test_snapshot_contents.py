@@ -71,7 +71,6 @@ def altered(data, name, value, at=0):
         ("KRLST estimating power", "power", -1.0, "power must be numbers of at least 0; it has -1.0"),
         ("QKLMS", "basis", np.nan, "basis must be finite"),
         ("QKLMS", "counters.oldest", 8, "oldest of .* terms is number 8"),
-        ("KNLMS", "power", -1.0, "power must be finite numbers of at least 0"),
         ("LocalGP", "counts", 99.0, "an expert holds 1 to 6"),
         ("LocalGP", "counts", np.nan, "counts must be finite"),
         ("LocalGP", "factors", -1.0, "the diagonals of factors must be finite numbers above 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import numpy as np
 from safetensors.numpy import save as serialize
 
 from streamgp import filelocks
+from streamgp.names import EVERYWHERE
 from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
 
@@ -69,7 +71,7 @@ def described(model: Configured) -> Contents:
 
 
 def encoded(settings: Mapping[str, Any]) -> Contents:
-    """Settings for a header, and the arrays among them; loading.decoded reads them."""
+    """Settings for a header, and the arrays among them; decoded() reads them."""
     tensors: dict[str, np.ndarray] = {}
     return {name: _encoded(value, f"setting.{name}", tensors) for name, value in settings.items()}, tensors
 
@@ -238,3 +240,37 @@ def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
     if callable(value):
         return {"function": getattr(value, "__name__", "function")}
     raise TypeError(f"the setting {name.removeprefix('setting.')} cannot be saved: {value!r}")
+
+
+def decoded(settings: dict[str, Any], tensors: dict[str, np.ndarray], parts: dict[str, Any]) -> dict[str, Any]:
+    """The settings that encoded() wrote, and the parts that cannot be saved."""
+    return {name: _decoded(value, tensors, name, parts) for name, value in settings.items()}
+
+
+def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return tensors[value["array"]].copy()
+    if "list" in value:
+        return [_decoded(v, tensors, name, parts) for v in value["list"]]
+    if "dict" in value:
+        return {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["dict"].items()}
+    if "function" in value:
+        if name not in parts:
+            raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")
+        return parts[name]
+    kind = known(value["part"], "has a part")
+    settings = {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["settings"].items()}
+    return kind(**settings)
+
+
+def known(name: str, has: str) -> type[Configured]:
+    """The class of this name in snapshots."""
+    if name in EVERYWHERE:
+        importlib.import_module(EVERYWHERE[name])
+    kind = Configured.registry.get(name)
+    if kind is None:
+        hint = "; import the module that defines it first" if "." in name else ""
+        raise SnapshotError(f"the snapshot {has} {name!r}, which this version of streamgp does not know{hint}")
+    return kind

@@ -11,7 +11,6 @@ from streamgp.compiled import compile_now
 from streamgp.contract.checks import check
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.snapshot import require
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
 from streamgp.process import memory as memory_part
@@ -83,9 +82,6 @@ class Filter(CompiledModel):
             raise ValueError(f"the snapshot says {terms} terms, the model has room for {most}")
         if not 0 <= oldest < (most if terms == most else 1):
             raise ValueError(f"the snapshot says the oldest of {terms} terms is number {oldest}")
-        require("change", self._numbers.counters["change"], at_most=REPLACED)
-        self._check_parameters(self._kernel, self._state.parameters[None])
-        require("power", self._state.power, at_least=0)
 
     # What can be read.
 

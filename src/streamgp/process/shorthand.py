@@ -28,7 +28,7 @@ class ShortKernel(Declared):
     variance: ShortVariance = None
 
     def _kernel_of(self, given: Given) -> Kernel:
-        default = self._declared["kernel"].default
+        default = self._declared["kernel"][1].default
         return described_kernel(given.kernel, default, **given.of(type(default)))
 
 
@@ -50,7 +50,7 @@ class FlatReservoir(Declared):
             return described
         if not isinstance(reservoir, Reservoir):
             raise TypeError(f"reservoir must be a Reservoir, for example Reservoir(100); got {reservoir!r}")
-        if described != Reservoir(self._declared["units"].default):
+        if described != Reservoir(100):
             raise ValueError(
                 f"the reservoir is given twice: as reservoir={reservoir!r} and by its settings, {described!r}; "
                 "put the settings into the Reservoir"
