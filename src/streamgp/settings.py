@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field
+from inspect import Parameter
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
@@ -19,6 +20,10 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 Check = Callable[[str, Any], Any]
+WRAPPED = re.compile(
+    r"\S.{0,107}(?= |$)"
+)  # lines of a docstring; textwrap is slow, and every import of a model does it
+BY_POSITION = Parameter.POSITIONAL_OR_KEYWORD
 
 
 class Setting(NamedTuple):
@@ -64,10 +69,9 @@ class Configured:
         super().__init_subclass__()
         Configured.registry[registered_name(cls)] = cls
         if "__init__" in vars(cls):
-            types = _types(cls.__init__)
-            cls.described = {name: setting for name, kind in types.items() if (setting := _setting(kind))}
-            cls.__init__.__annotations__ = {name: _bare(kind) for name, kind in types.items()}
-            cls.__init__ = _remember_settings(cls.__init__, cls.described)  # type: ignore[method-assign]
+            parameters = _parameters(cls.__init__)
+            cls.described = {p.name: setting for p in parameters if (setting := _setting(p.annotation))}
+            cls.__init__ = _remember_settings(cls.__init__, parameters, cls.described)  # type: ignore[method-assign]
             cls.__doc__ = _with_arguments(cls.__doc__, cls.described)
 
     @classmethod
@@ -149,20 +153,28 @@ class Declared(Configured):
     ``field(default=..., kw_only=False)`` is the one that may be given by position. ``_from_settings`` gets the values.
     """
 
-    _declared: ClassVar[dict[str, tuple[Any, Any]]] = {}  # types and fields
+    _declared: ClassVar[dict[str, Parameter]] = {}
 
     def __init_subclass__(cls) -> None:
         declared = cls._declared = {}
         for base in reversed(cls.__mro__):
             declared |= vars(base).get("_declared", {})
-        for name, kind in _types(cls).items():
+        for name, kind in inspect.get_annotations(cls, eval_str=True).items():
             if not name.startswith("_"):
                 value = vars(cls).get(name, MISSING)
-                declared[name] = kind, value if isinstance(value, Field) else field(default=value, kw_only=True)
+                how = value if isinstance(value, Field) else field(default=value, kw_only=True)
+                default = Parameter.empty if how.default is MISSING else how.default
+                place = Parameter.KEYWORD_ONLY if how.kw_only else BY_POSITION
+                declared[name] = Parameter(name, place, default=default, annotation=kind)
                 if name in vars(cls):
                     delattr(cls, name)  # settings are no attributes of an object
         if "__init__" not in vars(cls):
-            cls.__init__ = _init_of(declared)  # type: ignore[method-assign]
+
+            def init(self: Declared, **settings: Any) -> None:
+                self._from_settings(Given(**settings))
+
+            init.__signature__ = _signature(declared.values())  # type: ignore[attr-defined]
+            cls.__init__ = init  # type: ignore[assignment, method-assign]
         super().__init_subclass__()
 
     @abc.abstractmethod
@@ -170,39 +182,25 @@ class Declared(Configured):
         """Do what ``__init__`` would do with these settings, which are attributes of what is given."""
 
 
-def _init_of(declared: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:
-    """An ``__init__`` with these settings, those that may be given by position first."""
-
-    def init(self: Declared, **settings: Any) -> None:
-        self._from_settings(Given(**settings))
-
-    parameters = {"self": inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)}
-    for name, (kind, how) in sorted(declared.items(), key=lambda item: bool(item[1][1].kw_only)):
-        place = inspect.Parameter.KEYWORD_ONLY if how.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        default = inspect.Parameter.empty if how.default is MISSING else how.default
-        parameters[name] = inspect.Parameter(name, place, default=default, annotation=_bare(kind))
-        init.__annotations__[name] = kind
-    init.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
-    return init
+def _signature(parameters: Iterable[Parameter]) -> inspect.Signature:
+    return inspect.Signature(
+        [Parameter("self", BY_POSITION), *sorted(parameters, key=lambda p: p.kind)], return_annotation=None
+    )
 
 
-def _types(owner: Any) -> dict[str, Any]:
-    """The annotations of a function or a class itself."""
+def _parameters(init: Callable[..., None]) -> list[Parameter]:
+    """The settings of an ``__init__``, with the types themselves."""
     try:
-        return inspect.get_annotations(owner, eval_str=True)
+        signature = inspect.signature(init, eval_str=True)
     except NameError:  # a type of the user's that is imported for type checkers only
-        return inspect.get_annotations(owner)
+        signature = inspect.signature(init)
+    return list(signature.parameters.values())[1:]
 
 
 def _setting(kind: Any) -> Setting | None:
     """What an annotation says of the setting; later words replace earlier ones."""
     given = [item for item in getattr(kind, "__metadata__", ()) if isinstance(item, Setting)]
     return functools.reduce(Setting.reworded, given) if given else None
-
-
-def _bare(kind: Any) -> Any:
-    """The type alone."""
-    return kind.__origin__ if hasattr(kind, "__metadata__") else kind
 
 
 def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | None:
@@ -212,51 +210,42 @@ def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | 
     lines = ["", "", "    Args:"]
     for name, (meaning, unit, _) in settings.items():
         said = f"{name}: {meaning}{'' if not unit or unit in meaning else f' ({unit})'}."
-        lines.append(
-            "        " + "\n            ".join(re.findall(r"\S.{0,107}(?= |$)", said))
-        )  # quicker than textwrap
+        lines.append("        " + "\n            ".join(WRAPPED.findall(said)))
     head, example, tail = text.partition("\n    Example:")
     return head.rstrip() + "\n".join(lines) + "\n" + (example or "    ") + tail
 
 
-def _remember_settings(init: Callable[..., None], described: Mapping[str, Setting]) -> Callable[..., None]:
+def _remember_settings(
+    init: Callable[..., None], parameters: list[Parameter], described: Mapping[str, Setting]
+) -> Callable[..., None]:
     checks = {name: setting.check for name, setting in described.items() if setting.check}
-    parameters_of = functools.cache(_parameters)  # when it is first called: imports are quick
+    names = tuple(p.name for p in parameters)
+    by_position = [p.name for p in parameters if p.kind is BY_POSITION]
+    defaults = {p.name: p.default for p in parameters}
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
-        # Called by the __init__ of a subclass: its settings are the ones to keep.
-        outermost, owner, (by_position, defaults) = (
-            type(self).__init__ is wrapped,
-            type(self).__name__,
-            parameters_of(init),
-        )
-        if outermost:
-            refuse_unknown(owner, kwargs, type(self).setting_names())
+        owner = type(self).__name__
+        refuse_unknown(owner, kwargs, names)
         if len(args) > len(by_position):
             raise TypeError(
                 f"{owner} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
-                f"settings by name: {', '.join(name for name in type(self).setting_names() if name not in by_position)}"
+                f"settings by name: {', '.join(name for name in names if name not in by_position)}"
             )
         placed = dict(zip(by_position, args, strict=False))
         given = defaults | placed | kwargs
         for name in placed.keys() & kwargs:
             raise TypeError(f"{owner} has {name} twice, by position and by name; give it once")
-        for name in (name for name, value in given.items() if value is MISSING):
+        for name in (name for name, value in given.items() if value is Parameter.empty):
             raise TypeError(f"{owner} needs the setting {name!r}")
         settings = {name: copied(value) for name, value in given.items()}
-        if outermost:
+        if type(self).__init__ is wrapped:  # and not called by that of a subclass, whose settings are the ones to keep
             self._settings = settings
         init(self, **{n: checks[n](n, value) if n in checks else copied(value) for n, value in settings.items()})
 
+    types = (p.replace(annotation=p.annotation.__origin__) if p.name in described else p for p in parameters)
+    wrapped.__signature__ = _signature(types)  # type: ignore[attr-defined]
     return wrapped
-
-
-def _parameters(init: Callable[..., None]) -> tuple[list[str], dict[str, Any]]:
-    """The settings that can be given by position; and all, in order, with their defaults or MISSING."""
-    _, *found = inspect.signature(init).parameters.values()
-    by_position = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
-    return by_position, {p.name: MISSING if p.default is p.empty else p.default for p in found}
 
 
 def refuse_unknown(owner: str, given: Iterable[str], names: tuple[str, ...]) -> None:

@@ -135,7 +135,7 @@ class Rusty(Loaded):
 
 def test_settings_as_lines_of_a_class_are_inherited_and_can_be_told_anew():
     assert str(inspect.signature(Loaded)).endswith(
-        "spring: tests.unit.test_settings.Spring = Spring(), *, load: float = 1.0)"
+        "spring: tests.unit.test_settings.Spring = Spring(), *, load: float = 1.0) -> None"
     )
     assert Rusty.setting_names() == ("spring", "load", "rust")
     rusty = Rusty(Spring(2.0), rust=0.1)
@@ -148,6 +148,25 @@ def test_settings_as_lines_of_a_class_are_inherited_and_can_be_told_anew():
         Rusty()
     with pytest.raises(ValueError, match="load must be a finite number above 0; got -1.0"):
         Rusty(rust=0.1, load=-1.0)
+
+
+class Own(sg.SOGP):
+    """A subclass of a recipe with an __init__ of its own."""
+
+    def __init__(self, points: int = 5) -> None:
+        super().__init__(capacity=points)
+
+
+def test_a_subclass_of_a_recipe_may_have_an_init_of_its_own():
+    assert kernel_of(Own()) == sg.SquaredExponential()
+    assert repr(Own(7)) == "Own(points=7)"
+    with pytest.raises(TypeError, match="has no setting 'noize'. Did you mean 'noise'"):
+        Noisy()
+
+
+class Noisy(sg.SOGP):
+    def __init__(self) -> None:
+        super().__init__(noize=0.1)
 
 
 def test_an_integer_too_large_for_a_float_is_refused_with_a_sentence():

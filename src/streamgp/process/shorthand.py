@@ -28,7 +28,7 @@ class ShortKernel(Declared):
     variance: ShortVariance = None
 
     def _kernel_of(self, given: Given) -> Kernel:
-        default = self._declared["kernel"][1].default
+        default = self._declared["kernel"].default
         return described_kernel(given.kernel, default, **given.of(type(default)))
 
 
