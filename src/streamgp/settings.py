@@ -173,6 +173,12 @@ class Declared(Configured):
             def init(self: Declared, **settings: Any) -> None:
                 self._from_settings(Given(**settings))
 
+            # The reference is made by inspection.
+            init.__module__, init.__name__, init.__qualname__ = (
+                cls.__module__,
+                "__init__",
+                f"{cls.__qualname__}.__init__",
+            )
             init.__signature__ = _signature(declared.values())  # type: ignore[attr-defined]
             cls.__init__ = init  # type: ignore[assignment, method-assign]
         super().__init_subclass__()
