@@ -10,13 +10,6 @@ from streamgp.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from streamgp.api import *  # noqa: F403
-    from streamgp.batch import SSGPR as SSGPR
-    from streamgp.filters import KLMS as KLMS
-    from streamgp.filters import KNLMS as KNLMS
-    from streamgp.filters import NORMA as NORMA
-    from streamgp.filters import QKLMS as QKLMS
-    from streamgp.filters import SGDESN as SGDESN
-    from streamgp.filters import BetaKLMS as BetaKLMS
 else:
 
     def __getattr__(name: str) -> object:

@@ -1,140 +1,83 @@
-"""The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
+"""The public names, each listed once: what ``import streamgp as sg`` shows under ``sg``."""
 
-from streamgp import batch, data, filters
-from streamgp.adapters.from_gpytorch import from_gpytorch
-from streamgp.adapters.from_sklearn import from_sklearn
-from streamgp.auto.auto import Auto
-from streamgp.auto.tuned import Tuned
-from streamgp.batch.evidence import Evidence
-from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction
-from streamgp.contract.snapshot import SnapshotError
-from streamgp.encoded.encoder import TrainedEncoder
-from streamgp.encoded.model import Encoded
-from streamgp.fleet.fleet import Fleet
-from streamgp.job.run import Run, run
-from streamgp.kernels import (
-    Constant,
-    LinearKernel,
-    Matern,
-    Periodic,
-    RationalQuadratic,
-    RecursiveSquaredExponential,
-    SquaredExponential,
-    Trend,
-)
-from streamgp.loading import from_bytes, load
-from streamgp.local import LWPR, LocalGP
-from streamgp.process.adapt.sngd import SNGD
-from streamgp.process.budget import Budget
-from streamgp.process.features import Basis, Fourier, Linear
-from streamgp.process.forgetting import BackToPrior, Injection
-from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
-from streamgp.process.mean import LinearMean
-from streamgp.process.memory import Reservoir, Window
-from streamgp.process.onlinegp import OnlineGP
-from streamgp.process.predictive import ClassPrediction, CountPrediction, StudentTPrediction, TimePrediction
-from streamgp.process.prior import Prior
-from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
-from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
-from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
-from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
-from streamgp.recipes.time import TimeGP
-from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
-from streamgp.tuning.forecaster import Forecaster, SeriesForecast
-from streamgp.tuning.tune import tune
-from streamgp.wrappers.ahead import Ahead
-from streamgp.wrappers.alarms import Alarms
-from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.columns import Columns, Differenced
-from streamgp.wrappers.committee import Committee
-from streamgp.wrappers.delayed import Delayed
-from streamgp.wrappers.driftaware import DriftAware
-from streamgp.wrappers.horizons import CalibratedForecasts
-from streamgp.wrappers.lagged import Lagged
-from streamgp.wrappers.standardize import Standardize
-
-__all__ = [
-    "FBKRLS",
-    "IRFRR",
-    "ISSGPR",
-    "KRLS",
-    "KRLST",
-    "LWPR",
-    "OESGP",
-    "OIESGP",
-    "RLSESN",
-    "SNGD",
-    "SOGP",
-    "SWKRLS",
-    "Ahead",
-    "Alarms",
-    "Auto",
-    "BackToPrior",
-    "Basis",
-    "Budget",
-    "Calibrated",
-    "CalibratedForecasts",
-    "CalibratedPrediction",
-    "ClassPrediction",
-    "Columns",
-    "Committee",
-    "Constant",
-    "CountPrediction",
-    "Delayed",
-    "Differenced",
-    "DriftAware",
-    "Encoded",
-    "Evidence",
-    "Fleet",
-    "Forecaster",
-    "Fourier",
-    "Gaussian",
-    "Injection",
-    "InputValue",
-    "JointPrediction",
-    "Lagged",
-    "Linear",
-    "LinearKernel",
-    "LinearMean",
-    "LocalGP",
-    "Matern",
-    "OnlineGP",
-    "Periodic",
-    "Poisson",
-    "Prediction",
-    "Prior",
-    "Probit",
-    "RationalQuadratic",
-    "RecursiveGP",
-    "RecursiveSquaredExponential",
-    "Reservoir",
-    "Run",
-    "RunningMean",
-    "SeasonalValue",
-    "SeriesForecast",
-    "SnapshotError",
-    "SquaredExponential",
-    "Standardize",
-    "StreamModel",
-    "StudentT",
-    "StudentTPrediction",
-    "TimeGP",
-    "TimePrediction",
-    "TrainedEncoder",
-    "Trend",
-    "Tuned",
-    "Window",
-    "batch",
-    "data",
-    "filters",
-    "from_bytes",
-    "from_gpytorch",
-    "from_sklearn",
-    "grid",
-    "kmeans",
-    "load",
-    "run",
-    "tune",
-]
+from streamgp import batch as batch
+from streamgp import data as data
+from streamgp import filters as filters
+from streamgp.adapters.from_gpytorch import from_gpytorch as from_gpytorch
+from streamgp.adapters.from_sklearn import from_sklearn as from_sklearn
+from streamgp.auto.auto import Auto as Auto
+from streamgp.auto.tuned import Tuned as Tuned
+from streamgp.batch.evidence import Evidence as Evidence
+from streamgp.contract.joint import JointPrediction as JointPrediction
+from streamgp.contract.model import StreamModel as StreamModel
+from streamgp.contract.prediction import CalibratedPrediction as CalibratedPrediction
+from streamgp.contract.prediction import Prediction as Prediction
+from streamgp.contract.snapshot import SnapshotError as SnapshotError
+from streamgp.encoded.encoder import TrainedEncoder as TrainedEncoder
+from streamgp.encoded.model import Encoded as Encoded
+from streamgp.fleet.fleet import Fleet as Fleet
+from streamgp.job.run import Run as Run
+from streamgp.job.run import run as run
+from streamgp.kernels import Constant as Constant
+from streamgp.kernels import LinearKernel as LinearKernel
+from streamgp.kernels import Matern as Matern
+from streamgp.kernels import Periodic as Periodic
+from streamgp.kernels import RationalQuadratic as RationalQuadratic
+from streamgp.kernels import RecursiveSquaredExponential as RecursiveSquaredExponential
+from streamgp.kernels import SquaredExponential as SquaredExponential
+from streamgp.kernels import Trend as Trend
+from streamgp.loading import from_bytes as from_bytes
+from streamgp.loading import load as load
+from streamgp.local import LWPR as LWPR
+from streamgp.local import LocalGP as LocalGP
+from streamgp.process.adapt.sngd import SNGD as SNGD
+from streamgp.process.budget import Budget as Budget
+from streamgp.process.features import Basis as Basis
+from streamgp.process.features import Fourier as Fourier
+from streamgp.process.features import Linear as Linear
+from streamgp.process.forgetting import BackToPrior as BackToPrior
+from streamgp.process.forgetting import Injection as Injection
+from streamgp.process.likelihood import Gaussian as Gaussian
+from streamgp.process.likelihood import Poisson as Poisson
+from streamgp.process.likelihood import Probit as Probit
+from streamgp.process.likelihood import StudentT as StudentT
+from streamgp.process.mean import LinearMean as LinearMean
+from streamgp.process.memory import Reservoir as Reservoir
+from streamgp.process.memory import Window as Window
+from streamgp.process.onlinegp import OnlineGP as OnlineGP
+from streamgp.process.predictive import ClassPrediction as ClassPrediction
+from streamgp.process.predictive import CountPrediction as CountPrediction
+from streamgp.process.predictive import StudentTPrediction as StudentTPrediction
+from streamgp.process.predictive import TimePrediction as TimePrediction
+from streamgp.process.prior import Prior as Prior
+from streamgp.recipes.gijsberts2013 import IRFRR as IRFRR
+from streamgp.recipes.gijsberts2013 import ISSGPR as ISSGPR
+from streamgp.recipes.huber2013 import RecursiveGP as RecursiveGP
+from streamgp.recipes.huber2013 import grid as grid
+from streamgp.recipes.huber2013 import kmeans as kmeans
+from streamgp.recipes.naive import InputValue as InputValue
+from streamgp.recipes.naive import RunningMean as RunningMean
+from streamgp.recipes.naive import SeasonalValue as SeasonalValue
+from streamgp.recipes.soh2014 import OESGP as OESGP
+from streamgp.recipes.soh2014 import OIESGP as OIESGP
+from streamgp.recipes.soh2014 import RLSESN as RLSESN
+from streamgp.recipes.soh2014 import SOGP as SOGP
+from streamgp.recipes.time import TimeGP as TimeGP
+from streamgp.recipes.vanvaerenbergh2016 import FBKRLS as FBKRLS
+from streamgp.recipes.vanvaerenbergh2016 import KRLS as KRLS
+from streamgp.recipes.vanvaerenbergh2016 import KRLST as KRLST
+from streamgp.recipes.vanvaerenbergh2016 import SWKRLS as SWKRLS
+from streamgp.tuning.forecaster import Forecaster as Forecaster
+from streamgp.tuning.forecaster import SeriesForecast as SeriesForecast
+from streamgp.tuning.tune import tune as tune
+from streamgp.wrappers.ahead import Ahead as Ahead
+from streamgp.wrappers.alarms import Alarms as Alarms
+from streamgp.wrappers.calibrated import Calibrated as Calibrated
+from streamgp.wrappers.columns import Columns as Columns
+from streamgp.wrappers.columns import Differenced as Differenced
+from streamgp.wrappers.committee import Committee as Committee
+from streamgp.wrappers.delayed import Delayed as Delayed
+from streamgp.wrappers.driftaware import DriftAware as DriftAware
+from streamgp.wrappers.horizons import CalibratedForecasts as CalibratedForecasts
+from streamgp.wrappers.lagged import Lagged as Lagged
+from streamgp.wrappers.standardize import Standardize as Standardize

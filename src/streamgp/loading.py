@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ import numpy as np
 
 from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Saved, Shape
-from streamgp.contract.snapshot import SnapshotError, read, unpacked
-from streamgp.names import EVERYWHERE
-from streamgp.settings import Configured
+from streamgp.contract.snapshot import SnapshotError, decoded, known, read, unpacked
 
 
 def from_bytes(data: bytes, **parts: Any) -> Any:
@@ -33,16 +30,13 @@ def model_of(header: dict[str, Any], tensors: dict[str, np.ndarray], **parts: An
         way = "; open it with streamgp.job.Pipeline.load(path), whose .model is the model within"
         raise SnapshotError(f"the snapshot holds {header.get('holds', 'no model')}{way if 'run' in header else ''}")
     try:
-        kind = _known(header["model"], "holds a")
+        kind = known(header["model"], "holds a")
         if not issubclass(kind, Saved):
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = decoded(header["settings"], tensors, parts)
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
         shape = Shape._make(header["shape"])
-        if shape.d is None:
-            if shape != Shape():
-                raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
-        else:
+        if shape.d is not None:
             _check_shape(shape, model, sum(array.size for array in tensors.values()))
             resume(model, shape, header, tensors, parts)
     except SnapshotError:
@@ -57,8 +51,7 @@ def resume(
 ) -> None:
     """Bring a model that has learned nothing into the state that snapshot.encoded_state wrote."""
     model._prepare(shape)
-    structure = header.get("structure", {})
-    model._rebuild({name: _decoded(value, tensors, name, parts) for name, value in structure.items()})
+    model._rebuild(decoded(header.get("structure", {}), tensors, parts))
     state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
     model._restore(state)
     model._check_restored()
@@ -79,54 +72,7 @@ def load(path: str | Path, **parts: Any) -> Any:
 
 def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     """The columns, outputs and size, or units of a reservoir, of a model that holds this many numbers."""
-    d, p, scalar, certain = shape
-    least = 0 if getattr(model, "_without_inputs", False) else 1
-    whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers
+    d, p = shape.d, shape.p
     units = max(one._units() for one in model._family()) if isinstance(model, StreamModel) else 0
-    if (
-        not whole
-        or max(model.size, units) > numbers
-        or type(scalar) is not bool
-        or type(certain) is not bool
-        or (scalar and certain and p != 1)
-    ):
+    if type(d) is not int or type(p) is not int or d < 0 or p < 1 or max(d, p, model.size, units) > numbers:
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
-
-
-def decoded(settings: dict[str, Any], tensors: dict[str, np.ndarray], parts: dict[str, Any]) -> dict[str, Any]:
-    """The settings that snapshot.encoded wrote.
-
-    Args:
-        settings: from the header.
-        tensors: the arrays beside it.
-        parts: settings that cannot be saved.
-    """
-    return {name: _decoded(value, tensors, name, parts) for name, value in settings.items()}
-
-
-def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if "array" in value:
-        return tensors[value["array"]].copy()
-    if "list" in value:
-        return [_decoded(v, tensors, name, parts) for v in value["list"]]
-    if "dict" in value:
-        return {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["dict"].items()}
-    if "function" in value:
-        if name not in parts:
-            raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")
-        return parts[name]
-    kind = _known(value["part"], "has a part")
-    settings = {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["settings"].items()}
-    return kind(**settings)
-
-
-def _known(name: str, has: str) -> type[Configured]:
-    if name in EVERYWHERE:
-        importlib.import_module(EVERYWHERE[name])
-    kind = Configured.registry.get(name)
-    if kind is None:
-        hint = "; import the module that defines it first" if "." in name else ""
-        raise SnapshotError(f"the snapshot {has} {name!r}, which this version of streamgp does not know{hint}")
-    return kind

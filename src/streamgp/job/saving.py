@@ -13,7 +13,7 @@ from streamgp.contract import snapshot
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.waiting import Tickets
 from streamgp.job.reading import ReadableRun
-from streamgp.loading import decoded, model_of
+from streamgp.loading import model_of
 from streamgp.settings import whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.source import Position, RowsError
@@ -125,7 +125,7 @@ def _request_of(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple
             "or start a new run"
         )
     saved = header["run"]
-    settings = decoded(saved["settings"], tensors, {})
+    settings = snapshot.decoded(saved["settings"], tensors, {})
     return Schema.from_dict(saved["schema"]), saved["model"], settings, saved["lags"], saved["horizon"]
 
 

@@ -210,21 +210,6 @@ def _radius(units: int, connectivity: float, seed: int) -> float:
 ReservoirSetting = Annotated[Reservoir | None, Setting("a Reservoir(...); None: one of the settings that describe it")]
 
 
-def described_reservoir(reservoir: Any, **settings: Any) -> Reservoir:
-    """The reservoir that is given, or the one the settings of a recipe describe; both at once are refused."""
-    described = Reservoir(**settings)
-    if reservoir is None:
-        return described
-    if not isinstance(reservoir, Reservoir):
-        raise TypeError(f"reservoir must be a Reservoir, for example Reservoir(100); got {reservoir!r}")
-    if described != Reservoir(100):  # what the recipes describe by default
-        raise ValueError(
-            f"the reservoir is given twice: as reservoir={reservoir!r} and by its settings, {described!r}; "
-            "put the settings into the Reservoir"
-        )
-    return reservoir
-
-
 # What is remembered, and the fixed weights by which it is; a model has these arrays among its own.
 ARRAYS = {
     "window": "depth inputs",

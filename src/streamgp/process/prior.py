@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from safetensors.numpy import load as parse
-from safetensors.numpy import save as packed
 
 from streamgp.contract.model import StreamModel
-from streamgp.contract.snapshot import write
+from streamgp.contract.snapshot import decoded, described, packed, read, unpacked, write
 from streamgp.process.likelihood import DEFAULT_NOISE
 from streamgp.settings import FloatArray, Part, Setting, whole
 
@@ -89,19 +87,14 @@ class Prior(Part):
 
     def save(self, path: str | Path) -> None:
         """Write a small file."""
-        tensors = {f"candidates.{name}": values for name, values in self.candidates.items()}
-        tensors |= {"shares": self.shares, "best": np.array([self.best])}
-        write(path, packed(tensors))
+        write(path, packed(*described(self)))
 
     @classmethod
     def load(cls, path: str | Path) -> Prior:
         """Read what ``save`` wrote."""
-        data = Path(path).read_bytes()
         try:
-            found = parse(data)
-            shares, best = found.pop("shares"), int(found.pop("best")[0])
-            candidates = {name.removeprefix("candidates."): values for name, values in found.items()}
-            return cls(candidates, shares=shares, best=best)
+            header, tensors = unpacked(read(path))
+            return cls(**decoded(header["settings"], tensors, {}))
         except Exception as error:
             raise ValueError(f"{path} is no prior that streamgp wrote: {error}") from None
 

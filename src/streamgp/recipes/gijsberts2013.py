@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import field
+from typing import Annotated, Any, Self
 
 from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Fourier
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import LinearMean, MeanSetting
 from streamgp.process.memory import Window
-from streamgp.process.onlinegp import Adapt, OnlineGP
-from streamgp.settings import Setting
+from streamgp.process.onlinegp import Adapt
+from streamgp.recipes.recipe import Recipe
+from streamgp.settings import Given, Setting
 from streamgp.vocabulary import (
     Depth,
     Form,
@@ -26,7 +28,33 @@ from streamgp.vocabulary import (
 )
 
 
-class ISSGPR(OnlineGP):
+class Spectral(Recipe):
+    """A GP with the random Fourier features of a kernel [gijsberts2013 3]."""
+
+    features: Frequencies = field(default=100, kw_only=False)
+    lengthscale: Lengthscale = None
+    variance: Variance = 1.0
+    noise: Noise = DEFAULT_NOISE
+    seed: FrequencySeed = 0
+    frequencies: GivenFrequencies = None
+    form: Form = "cholesky"
+    depth: Depth = 1
+    outputs: Outputs = "shared"
+    order: SpectralOrder = None
+    orthogonal: Orthogonal = False
+    mean: MeanSetting = None
+
+    def _parts(self, given: Given) -> dict[str, Any]:
+        # Coordinates beside the features need a covariance.
+        alone = not isinstance(given.mean, LinearMean) and getattr(given, "time", None) is None
+        return {
+            "features": Fourier(**given.of(Fourier)),
+            "memory": Window(given.depth),
+            "form": given.form if alone else "covariance",
+        }
+
+
+class ISSGPR(Spectral):
     """Incremental sparse spectrum Gaussian process regression [gijsberts2013].
 
     Example:
@@ -37,52 +65,15 @@ class ISSGPR(OnlineGP):
         1.98
     """
 
-    def __init__(
-        self,
-        features: Frequencies = 100,
-        *,
-        lengthscale: Lengthscale = None,
-        variance: Variance = 1.0,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        seed: FrequencySeed = 0,
-        frequencies: GivenFrequencies = None,
-        form: Form = "cholesky",
-        depth: Depth = 1,
-        outputs: Outputs = "shared",
-        order: SpectralOrder = None,
-        orthogonal: Orthogonal = False,
-        adapt: Annotated[
-            Adapt,
-            Setting(
-                "SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay"
-            ),
-        ] = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
-    ) -> None:
-        self._compose(
-            features=Fourier(
-                features,
-                lengthscale=lengthscale,
-                variance=variance,
-                seed=seed,
-                frequencies=frequencies,
-                order=order,
-                orthogonal=orthogonal,
-            ),
-            memory=Window(depth),
-            noise=noise,
-            likelihood=likelihood,
-            form="covariance" if time is not None or isinstance(mean, LinearMean) else form,  # others need a covariance
-            adapt=adapt,
-            outputs=outputs,
-            time=time,
-            mean=mean,
-        )
+    likelihood: LikelihoodSetting = None
+    adapt: Annotated[
+        Adapt,
+        Setting("SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay"),
+    ] = None
+    time: BesideInputs = None
 
     @classmethod
-    def from_batch(cls, batch: Any, **settings: Any) -> ISSGPR:
+    def from_batch(cls, batch: Any, **settings: Any) -> Self:
         """Return a model that has learned nothing, with the tuned settings of a fitted SSGPR.
 
         Args:
@@ -92,7 +83,7 @@ class ISSGPR(OnlineGP):
         return cls(**(batch.stream_settings() | settings))
 
 
-class IRFRR(OnlineGP):
+class IRFRR(Spectral):
     """Incremental random-features ridge regression: the mean of I-SSGPR, its ancestor, no variance [gijsberts2013].
 
     Example:
@@ -105,35 +96,4 @@ class IRFRR(OnlineGP):
 
     has_variance = False
 
-    def __init__(
-        self,
-        features: Frequencies = 100,
-        *,
-        lengthscale: Lengthscale = None,
-        variance: Variance = 1.0,
-        noise: Annotated[Noise, Setting("the ridge: the weight of |w|^2 against the squared errors")] = 0.01,
-        seed: FrequencySeed = 0,
-        frequencies: GivenFrequencies = None,
-        form: Form = "cholesky",
-        depth: Depth = 1,
-        outputs: Outputs = "shared",
-        order: SpectralOrder = None,
-        orthogonal: Orthogonal = False,
-        mean: MeanSetting = None,
-    ) -> None:
-        self._compose(
-            features=Fourier(
-                features,
-                lengthscale=lengthscale,
-                variance=variance,
-                seed=seed,
-                frequencies=frequencies,
-                order=order,
-                orthogonal=orthogonal,
-            ),
-            memory=Window(depth),
-            noise=noise,
-            form="covariance" if isinstance(mean, LinearMean) else form,
-            outputs=outputs,
-            mean=mean,
-        )
+    noise: Annotated[Noise, Setting("the ridge: the weight of |w|^2 against the squared errors")] = 0.01

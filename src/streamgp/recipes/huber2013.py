@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import partial
 from typing import Annotated, Any
 
@@ -9,18 +10,16 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from streamgp.contract.saved import Shape
-from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
-from streamgp.kernels.temporal import BesideInputs
+from streamgp.kernels import KernelSetting, SquaredExponential
 from streamgp.process.features import Basis
-from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
-from streamgp.process.mean import MeanSetting
-from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.process.shorthand import ShortKernel
 from streamgp.process.started import SLACK, place_points
-from streamgp.settings import FloatArray, Setting, real_matrix, whole
-from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
+from streamgp.recipes.recipe import Posterior, Recipe
+from streamgp.settings import FloatArray, Given, Setting, real_matrix, whole
+from streamgp.vocabulary import INPUTS, Jitter
 
 
-class RecursiveGP(OnlineGP):
+class RecursiveGP(Posterior, ShortKernel, Recipe):
     """Recursive Gaussian process regression on basis points that are given and stay [huber2013].
 
     Example:
@@ -31,44 +30,27 @@ class RecursiveGP(OnlineGP):
         (0.99, 200.0)
     """
 
-    def __init__(
-        self,
-        basis: Annotated[
-            Any, Setting("(m, d) basis points; see grid and kmeans", INPUTS, partial(real_matrix, shape="(m, d)"))
-        ],
-        *,
-        kernel: KernelSetting = SquaredExponential(),
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        jitter: Jitter = 0.0,
-        mean: MeanSetting = None,
-        batch: Annotated[
-            int,
-            Setting(
-                "rows learned together by learn_many and track: b rows are predicted, then learned; learn_one is a "
-                "batch of one; rows of a batch share their residual, so that other batches give slightly other results",
-                "rows",
-                whole,
-            ),
-        ] = 1,
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-    ) -> None:
-        self._batch = batch
-        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        self._compose(
-            features=Basis(kernel, jitter=jitter, points=basis),
-            memory=None,
-            noise=noise,
-            likelihood=likelihood,
-            adapt=adapt,
-            outputs=outputs,
-            time=time,
-            mean=mean,
-        )
+    basis: Annotated[
+        Any, Setting("(m, d) basis points; see grid and kmeans", INPUTS, partial(real_matrix, shape="(m, d)"))
+    ] = field(kw_only=False)
+    kernel: KernelSetting = SquaredExponential()
+    jitter: Jitter = 0.0
+    batch: Annotated[
+        int,
+        Setting(
+            "rows learned together by learn_many and track: b rows are predicted, then learned; learn_one is a "
+            "batch of one; rows of a batch share their residual, so that other batches give slightly other results",
+            "rows",
+            whole,
+        ),
+    ] = 1
+
+    def _from_settings(self, given: Given) -> None:
+        self._batch = given.batch
+        super()._from_settings(given)
+
+    def _parts(self, given: Given) -> dict[str, Any]:
+        return {"features": Basis(self._kernel_of(given), jitter=given.jitter, points=given.basis), "memory": None}
 
     def insert(self, points: Any) -> None:
         """Add basis points where the function is needed more finely; all that was learned stays [huber2013 4].

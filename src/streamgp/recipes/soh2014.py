@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import field
+from typing import Annotated, Any
 
-from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential, described_kernel
-from streamgp.kernels.temporal import BesideInputs
+from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
 from streamgp.process.forgetting import Injection, forgetting_of
-from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
-from streamgp.process.memory import ReservoirSetting, Window, described_reservoir
-from streamgp.process.onlinegp import Adapt, OnlineGP
-from streamgp.settings import Setting
+from streamgp.process.memory import Window
+from streamgp.process.shorthand import FlatReservoir, ShortKernel
+from streamgp.recipes.recipe import Posterior, Recipe
+from streamgp.settings import Given, Setting
 from streamgp.vocabulary import (
     Absorb,
     Capacity,
-    Connectivity,
     Depth,
     Evict,
-    Feedback,
     Forgetting,
     HalfLife,
-    InputScale,
     Jitter,
-    Noise,
     Novelty,
     OneNoise,
     Outputs,
     Removal,
-    Retention,
-    Seed,
-    ShortLengthscale,
-    ShortVariance,
-    SpectralRadius,
     StateLengthscale,
     TemporalLengthscale,
-    Units,
     positive,
 )
 
 
-class SOGP(OnlineGP):
+class Sparse(Posterior, ShortKernel, Recipe):
+    """A sparse online GP, whatever it remembers [soh2014 III]."""
+
+    capacity: Capacity = 100
+    novelty: Novelty = 1e-3
+    jitter: Jitter = 0.0
+    absorb: Absorb = "fitc"
+    evict: Evict = "paper"
+    removal: Removal = "marginal"
+
+    def _parts(self, given: Given) -> dict[str, Any]:
+        return {
+            "features": Basis(self._kernel_of(given), jitter=given.jitter),
+            "memory": self._reservoir_of(given) if isinstance(self, FlatReservoir) else Window(given.depth),
+            "budget": Budget(**given.of(Budget)),
+        }
+
+
+class SOGP(Sparse):
     """Sparse online Gaussian process [soh2014 III; Csato and Opper 2002].
 
     A row that is novel becomes a basis point, any other is absorbed into the posterior; when there are too many basis
@@ -56,40 +64,10 @@ class SOGP(OnlineGP):
         1.98
     """
 
-    def __init__(
-        self,
-        kernel: KernelSetting = SquaredExponential(),
-        *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: Capacity = 100,
-        novelty: Novelty = 1e-3,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        jitter: Jitter = 0.0,
-        depth: Depth = 1,
-        absorb: Absorb = "fitc",
-        evict: Evict = "paper",
-        removal: Removal = "marginal",
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
-    ) -> None:
-        self._compose(
-            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
-            memory=Window(depth),
-            noise=noise,
-            likelihood=likelihood,
-            budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
-            adapt=adapt,
-            outputs=outputs,
-            time=time,
-            mean=mean,
-        )
+    depth: Depth = 1
 
 
-class OESGP(OnlineGP):
+class OESGP(Sparse, FlatReservoir):
     """Online echo-state Gaussian process: a sparse online GP on the state of a reservoir and the input [soh2014 III].
 
     Example:
@@ -101,56 +79,11 @@ class OESGP(OnlineGP):
         True
     """
 
-    def __init__(
-        self,
-        reservoir: ReservoirSetting = None,
-        *,
-        units: Units = 100,
-        spectral_radius: SpectralRadius = 0.9,
-        retention: Retention = 0.0,
-        connectivity: Connectivity = 0.1,
-        input_scale: InputScale = 1.0,
-        feedback: Feedback = None,
-        seed: Seed = 0,
-        kernel: KernelSetting = SquaredExponential(),
-        lengthscale: StateLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: Capacity = 100,
-        novelty: Novelty = 1e-3,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        jitter: Jitter = 0.0,
-        absorb: Absorb = "fitc",
-        evict: Evict = "paper",
-        removal: Removal = "marginal",
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
-    ) -> None:
-        self._compose(
-            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
-            memory=described_reservoir(
-                reservoir,
-                units=units,
-                spectral_radius=spectral_radius,
-                retention=retention,
-                connectivity=connectivity,
-                input_scale=input_scale,
-                feedback=feedback,
-                seed=seed,
-            ),
-            noise=noise,
-            likelihood=likelihood,
-            budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
-            adapt=adapt,
-            outputs=outputs,
-            time=time,
-            mean=mean,
-        )
+    kernel: KernelSetting = SquaredExponential()
+    lengthscale: StateLengthscale = None
 
 
-class OIESGP(OnlineGP):
+class OIESGP(Sparse):
     """Online infinite echo-state Gaussian process: a sparse online GP with a recursive kernel [soh2014 IV].
 
     Example:
@@ -162,56 +95,18 @@ class OIESGP(OnlineGP):
         True
     """
 
-    def __init__(
-        self,
-        depth: Depth = 20,
-        *,
-        kernel: KernelSetting = RecursiveSquaredExponential(),
-        lengthscale: ShortLengthscale = None,
-        temporal_lengthscale: Annotated[
-            TemporalLengthscale | None,
-            Setting(
-                "sigma_rho of the default kernel, in place of a kernel of your own; the nearer to 1 from above, the "
-                "longer the memory; None: 1.2"
-            ),
-        ] = None,
-        variance: ShortVariance = None,
-        capacity: Capacity = 100,
-        novelty: Novelty = 1e-3,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        jitter: Jitter = 0.0,
-        absorb: Absorb = "fitc",
-        evict: Evict = "paper",
-        removal: Removal = "marginal",
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
-    ) -> None:
-        self._compose(
-            features=Basis(
-                described_kernel(
-                    kernel,
-                    RecursiveSquaredExponential(),
-                    lengthscale=lengthscale,
-                    temporal_lengthscale=temporal_lengthscale,
-                    variance=variance,
-                ),
-                jitter=jitter,
-            ),
-            memory=Window(depth),
-            noise=noise,
-            likelihood=likelihood,
-            budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
-            adapt=adapt,
-            outputs=outputs,
-            time=time,
-            mean=mean,
-        )
+    depth: Depth = field(default=20, kw_only=False)
+    kernel: KernelSetting = RecursiveSquaredExponential()
+    temporal_lengthscale: Annotated[
+        TemporalLengthscale | None,
+        Setting(
+            "sigma_rho of the default kernel, in place of a kernel of your own; the nearer to 1 from above, the "
+            "longer the memory; None: 1.2"
+        ),
+    ] = None
 
 
-class RLSESN(OnlineGP):
+class RLSESN(FlatReservoir, Recipe):
     """Echo-state network with a linear readout on [state; x; 1], learned by recursive least squares [soh2014 II].
 
     Example:
@@ -223,44 +118,22 @@ class RLSESN(OnlineGP):
         True
     """
 
-    def __init__(
-        self,
-        reservoir: ReservoirSetting = None,
-        *,
-        units: Units = 100,
-        delta: Annotated[
-            float,
-            Setting("P starts as I / delta: small follows the first rows closely, large regularizes", check=positive),
-        ] = 1e-2,
-        forgetting: Forgetting = 1.0,
-        half_life: HalfLife = None,
-        noise: Annotated[
-            OneNoise, Setting("variance of the observation noise; it scales the error bars, not the means")
-        ] = 1.0,
-        spectral_radius: SpectralRadius = 0.9,
-        retention: Retention = 0.0,
-        connectivity: Connectivity = 0.1,
-        input_scale: InputScale = 1.0,
-        feedback: Feedback = None,
-        seed: Seed = 0,
-        outputs: Outputs = "shared",
-        mean: MeanSetting = None,
-    ) -> None:
+    delta: Annotated[
+        float,
+        Setting("P starts as I / delta: small follows the first rows closely, large regularizes", check=positive),
+    ] = 1e-2
+    forgetting: Forgetting = 1.0
+    half_life: HalfLife = None
+    noise: Annotated[
+        OneNoise, Setting("variance of the observation noise; it scales the error bars, not the means")
+    ] = 1.0
+    outputs: Outputs = "shared"
+    mean: MeanSetting = None
+
+    def _parts(self, given: Given) -> dict[str, Any]:
         # [soh2014] Eq. (6) has noise 1; with noise s and P = s I / delta the means are the same.
-        self._compose(
-            features=Linear(delta / noise, constant=True),
-            memory=described_reservoir(
-                reservoir,
-                units=units,
-                spectral_radius=spectral_radius,
-                retention=retention,
-                connectivity=connectivity,
-                input_scale=input_scale,
-                feedback=feedback,
-                seed=seed,
-            ),
-            noise=noise,
-            forgetting=forgetting_of(Injection, forgetting, half_life, default=1.0),
-            outputs=outputs,
-            mean=mean,
-        )
+        return {
+            "features": Linear(given.delta / given.noise, constant=True),
+            "memory": self._reservoir_of(given),
+            "forgetting": forgetting_of(Injection, given.forgetting, given.half_life, default=1.0),
+        }
