@@ -113,8 +113,8 @@ class Composed(CompiledModel):
         self._run = self._loop()
         apart = self._apart()
         between = [
-            *([] if adapt is None else [program.matrix, program.loading_units, least_distinct, sngd.count_moved]),
-            *([program.matrix] if self._batch > 1 else []),
+            *([] if self._features.kernel is None else [program.matrix]),
+            *([] if adapt is None else [program.loading_units, least_distinct, sngd.count_moved]),
             *([spacing.note, spacing.usual] if self._terms else []),
         ]
         compile_now(self._run, check, *between, *apart)
