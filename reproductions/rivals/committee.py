@@ -65,7 +65,7 @@ class BayesianCommitteeMachine(KernelModel):
         self._compose(kernel, lengthscale, variance, noise, jitter)
         self._experts, self._queries, self._seed = experts, queries, seed
 
-    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Experts:
+    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Experts:
         if len(X) < self._experts:
             raise ValueError(f"{self._experts} experts need as many rows at least; got {len(X)}. Use fewer experts.")
         kernel, noise = self._bound(values, X)

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import streamgp as sg
-from streamgp.batch import FITC, SSGPR, FullGP
+from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.evidence import Evidence, Objective
 from streamgp.process.features import Linear
 from streamgp.process.memory import remembered
@@ -321,30 +321,6 @@ def test_tuned_frequencies_find_those_of_the_data():
     assert tuned.hyperparameters["noise"] == pytest.approx(0.01, rel=0.15)
     fixed = SSGPR(frequencies=[[1.7], [5.4]], noise=0.1).fit(x, y, Evidence(restarts=0))
     assert tuned.log_marginal_likelihood() > fixed.log_marginal_likelihood() + 100.0
-
-
-def test_tuned_pseudo_inputs_leave_a_corner_and_cover_the_data_while_equal_bounds_fix_the_rest():
-    X, Y = draw(80, 1, [0.6], 1.0, 0.05, seed=7)
-    grid = np.linspace(-3.0, 3.0, 31)
-    kernel = sg.SquaredExponential(0.6)
-    exact = FullGP(kernel, noise=0.05).fit(X, Y[:, 0]).predict(grid)
-    corner = {"kernel": kernel, "noise": 0.05, "points": np.linspace(-1.0, 1.0, 12)[:, None]}
-    fixed = Evidence(restarts=0, bounds={"lengthscale": (0.6, 0.6), "variance": (1.0, 1.0), "noise": (0.05, 0.05)})
-    stayed = FITC(**corner).fit(X, Y[:, 0])
-    moved = FITC(**corner, tune_points=True).fit(X, Y[:, 0], fixed)
-    assert moved.hyperparameters == pytest.approx({"lengthscale": 0.6, "variance": 1.0, "noise": 0.05}, rel=1e-12)
-    assert moved.log_marginal_likelihood() > stayed.log_marginal_likelihood() + 20.0
-    assert moved.points.min() < -2.0
-    assert moved.points.max() > 2.0
-    assert np.max(np.abs(moved.predict(grid).mean - exact.mean)) < 0.1
-    assert np.max(np.abs(stayed.predict(grid).mean - exact.mean)) > 0.5
-
-
-def test_fitc_with_tuned_points_can_claim_more_evidence_than_the_exact_process():
-    X, Y = draw(80, 1, [1.0], 1.0, 0.05, seed=7)
-    exact = FullGP(noise=0.1).fit(X, Y, Evidence(restarts=0))
-    sparse = FITC(noise=0.1, points=8, tune_points=True).fit(X, Y, Evidence(restarts=0))
-    assert sparse.log_marginal_likelihood() > exact.log_marginal_likelihood() + 0.5
 
 
 # Before going online.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from streamgp.batch import spectrum
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
@@ -34,14 +33,8 @@ FIRST = (
     spacing.note,
     spacing.usual,
 )
-KERNELS = (
-    program.weighted_gradient,
-    program.weighted_diagonal_gradient,
-    program.matrix,
-    program.diagonal,
-    program.loading_units,
-)
-TUNING = (*KERNELS, spectrum.features_of, memory.walk)
+KERNELS = (program.weighted_gradient, program.matrix, program.loading_units)
+TUNING = (*KERNELS, memory.walk)
 # Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
     conformal.in_turn,  # of predictions some rows ahead

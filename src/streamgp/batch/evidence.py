@@ -39,11 +39,17 @@ class Objective:
     start: FloatArray
     names: tuple[str, ...]
     logs: NDArray[np.bool_]
-    redraw: Callable[[np.random.Generator], FloatArray] | None = None
+    redraw: Callable[[np.random.Generator], FloatArray] = lambda _: np.empty(0)
     units: FloatArray | float = 1.0
 
     def __call__(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
         return self.evaluate(coordinates)
+
+    def values(self, coordinates: FloatArray) -> FloatArray:
+        """The hyperparameters and whatever else is tuned."""
+        values = coordinates * self.units
+        values[self.logs] = np.exp(coordinates[self.logs])
+        return values
 
 
 @dataclass(frozen=True)
@@ -239,11 +245,17 @@ class _Climb:
         self.report(self.number_of_start, len(self.history) - 1, self.history[-1])
 
 
+def checked(evidence: Any) -> Evidence:
+    """Evidence, or a refusal."""
+    if not isinstance(evidence, Evidence):
+        raise TypeError(f"evidence must be, for example, Evidence(restarts=2), or None; got {evidence!r}")
+    return evidence
+
+
 def _further_start(objective: Objective, rng: np.random.Generator) -> FloatArray:
     start = objective.start.copy()
     start[objective.logs] += SPREAD * rng.standard_normal(int(np.sum(objective.logs)))
-    if objective.redraw is not None:
-        start[~objective.logs] = objective.redraw(rng)
+    start[~objective.logs] = objective.redraw(rng)
     return start
 
 

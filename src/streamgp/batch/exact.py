@@ -139,7 +139,7 @@ class FullGP(KernelModel):
         solution = self._learned()
         return float(np.mean((solution.kernel if kernel is None else kernel).diagonal(solution.X)))
 
-    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:
+    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:
         return solve(*self._bound(values, X), self._jitter, X, Y - self._prior(X))
 
     def _gradient(self, solution: Exact, X: FloatArray, Y: FloatArray) -> FloatArray:

@@ -42,7 +42,6 @@ class FITC(KernelModel):
         1.0
     """
 
-    free_name = "points"
     _residual_counts = True  # without it, this is the subset of regressors
 
     def __init__(
@@ -58,7 +57,6 @@ class FITC(KernelModel):
                 "an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data", INPUTS
             ),
         ] = 100,
-        tune_points: Annotated[bool, Setting("whether evidence maximization moves the points too")] = False,
         jitter: Jitter = 1e-6,
         seed: Annotated[Seed, Setting("of the drawn points")] = 0,
     ) -> None:
@@ -69,7 +67,7 @@ class FITC(KernelModel):
         else:
             self._given = real_matrix("points", points, "(m, d), or be a number of rows to draw")
             self._m = len(self._given)
-        self._tuned, self._seed = bool(tune_points), seed
+        self._seed = seed
 
     @property
     def points(self) -> FloatArray:
@@ -77,6 +75,10 @@ class FITC(KernelModel):
         if self._solution is not None:
             return np.array(self._solution.points.reshape(self._m, -1))
         return np.empty((0, 0)) if self._given is None else self._given.copy()
+
+    def _points(self, values: FloatArray, X: FloatArray) -> FloatArray:
+        """The inducing points (m, width), of all that is tuned."""
+        return self._start_points(X)
 
     def _start_points(self, X: FloatArray) -> FloatArray:
         if self._given is None:
@@ -91,16 +93,9 @@ class FITC(KernelModel):
             raise ValueError(f"points={self._m} are to be drawn from the rows, but there are {len(X)}; ask for fewer")
         return X[rng.choice(len(X), self._m, replace=False)].reshape(self._m, -1)
 
-    def _free(self, X: FloatArray) -> FloatArray:
-        return self._start_points(X) if self._tuned else np.empty(0)
-
-    def _free_again(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return self._drawn(X, rng)
-
-    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> LowRank:
+    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> LowRank:
         kernel, noise = self._bound(values, X)
-        points = free if self._tuned else self._start_points(X)
-        U = points.reshape(self._m, *X.shape[1:])
+        U = self._points(values, X).reshape(self._m, *X.shape[1:])
         Kuu = kernel(U) * self._jittered()
         L = cholesky(Kuu, lower=True, check_finite=False)
         V = solve_triangular(L, kernel(U, X), lower=True, check_finite=False)
@@ -126,7 +121,17 @@ class FITC(KernelModel):
         return gamma2
 
     def _gradient(self, solution: LowRank, X: FloatArray, Y: FloatArray) -> FloatArray:
-        kernel, U, noise, L, V, lam, M, b, _ = solution
+        kernel = solution.kernel
+        by_cross, by_points, w = self._by_covariances(solution, Y)
+        by_kernel = 2.0 * kernel.weighted_gradient(by_cross, solution.points, X)
+        by_kernel -= kernel.weighted_gradient(by_points, solution.points)
+        if self._residual_counts:
+            by_kernel += kernel.weighted_diagonal_gradient((1.0 + self._jitter) * w, X)
+        return np.append(by_kernel, solution.noise * np.sum(w))
+
+    def _by_covariances(self, solution: LowRank, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """A, B, w of d log p = 2 tr(A' dK_uf) - tr(B dK_uu) + w' d diag(K_ff); w is also that of the noise."""
+        _, _, _, L, V, lam, M, b, _ = solution
         p = Y.shape[1]
         back = solve_triangular(M, b, lower=True, trans="T", check_finite=False)
         alpha = (Y - V.T @ back) / lam[:, None]
@@ -139,15 +144,7 @@ class FITC(KernelModel):
         # d(V'V) = dK_fu B + B' dK_uf - B' dK_uu B with B = K_uu^-1 K_uf
         by_cross = solve_triangular(L, VW, lower=True, trans="T", check_finite=False)
         by_points = solve_triangular(L, V @ by_cross.T, lower=True, trans="T", check_finite=False)
-        by_points = 0.5 * (by_points + by_points.T) * self._jittered()
-        by_kernel = 2.0 * kernel.weighted_gradient(by_cross, U, X) - kernel.weighted_gradient(by_points, U)
-        if self._residual_counts:
-            by_kernel += kernel.weighted_diagonal_gradient((1.0 + self._jitter) * w, X)
-        parts = [by_kernel, np.array([noise * np.sum(w)])]
-        if self._tuned:
-            by_inputs = kernel.weighted_input_gradient(by_cross, U, X) - kernel.weighted_input_gradient(by_points, U, U)
-            parts.append(2.0 * by_inputs.ravel())
-        return np.concatenate(parts)
+        return by_cross, 0.5 * (by_points + by_points.T) * self._jittered(), w
 
     def _predict(self, solution: LowRank, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         kernel = solution.kernel

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
+import copy
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from streamgp.batch.evidence import Evidence, Maximum, Objective
+from streamgp.batch.evidence import Evidence, Maximum, Objective, checked
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
@@ -36,24 +38,20 @@ class BatchModel(Configured, abc.ABC):
 
     @abc.abstractmethod
     def _start(self, X: FloatArray) -> Hyperparameters:
-        """The hyperparameters to start from, bound to the width of the inputs."""
+        """The hyperparameters to start from, bound to the width of the inputs; and ``also_tuned``, if it is."""
+
+    also_tuned: str = ""
 
     def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
         """What each of them is measured in that has any sign; 0 where it is positive and moves by its logarithm."""
         return np.zeros(values.size)
 
-    free_name: str = ""
-
-    def _free(self, X: FloatArray) -> FloatArray:
-        """Parameters of any sign to start from, where they are to be tuned."""
-        return np.empty(0)
-
-    def _free_again(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """The same for a further start."""
-        return self._free(X)
+    def _redrawn(self, count: int, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Those of any sign for a further start, in their units."""
+        return START * rng.standard_normal(count)
 
     @abc.abstractmethod
-    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Any:
+    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Any:
         """All that predictions and gradients need; its ``value`` is the log marginal likelihood."""
 
     @abc.abstractmethod
@@ -74,15 +72,14 @@ class BatchModel(Configured, abc.ABC):
             Y: (n,) or (n, p) targets; none may be missing.
             evidence: how to maximize the log marginal likelihood over the hyperparameters; None: they stay as given.
         """
-        if evidence is not None and not isinstance(evidence, Evidence):
-            raise TypeError(f"evidence must be, for example, Evidence(restarts=2), or None; got {evidence!r}")
+        search = None if evidence is None else checked(evidence)
         X, Y, scalar = _checked_data(X, Y)
         objective = self._objective(X, Y)
-        maximum = None if evidence is None else evidence.maximize(objective)
+        maximum = None if search is None else search.maximize(objective)
         coordinates = objective.start if maximum is None else maximum.coordinates
-        values, free = self._split(objective, coordinates)
+        values = objective.values(coordinates)
         try:
-            solution = self._solve(values, free, X, Y)
+            solution = self._solve(values, X, Y)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "a covariance is not positive definite: rows or points lie too close together for this kernel. "
@@ -130,43 +127,29 @@ class BatchModel(Configured, abc.ABC):
         """The hyperparameters by name; before fit only those that do not depend on the inputs' width."""
         if self._fitted is None:
             return {"noise": self._settings["noise"]}
-        return {name: _copied(value) for name, value in self._fitted.items()}
+        return {name: copy.copy(value) for name, value in self._fitted.items() if name != self.also_tuned}
 
     def _objective(self, X: FloatArray, Y: FloatArray) -> Objective:
-        named, free = self._start(X), self._free(X).ravel()
-        names = [name for name, value in named.items() for _ in range(np.size(value))]
+        named = self._start(X)
         values = np.concatenate([np.ravel(value) for value in named.values()])
-        units = np.append(self._units(values, X), np.ones(free.size))
-        logs, values = units == 0, np.append(values, free)
-        loadings = int(np.sum(~logs)) - free.size
+        units = self._units(values, X)
+        logs = units == 0
         start = np.divide(values, units, where=~logs, out=np.empty(values.size))
         start[logs] = np.log(values[logs])
 
         def evaluate(coordinates: FloatArray) -> tuple[float, FloatArray]:
-            values, free = self._split(objective, coordinates)
-            solution = self._solve(values, free, X, Y)
+            solution = self._solve(objective.values(coordinates), X, Y)
             return solution.value, self._gradient(solution, X, Y) * np.where(logs, 1.0, units)
-
-        def redraw(rng: np.random.Generator) -> FloatArray:
-            others = self._free_again(X, rng).ravel() if free.size else free
-            return np.append(START * rng.standard_normal(loadings), others)
 
         objective = Objective(
             evaluate,
             start=start,
-            names=(*names, *[self.free_name] * free.size),
+            names=tuple(name for name, value in named.items() for _ in range(np.size(value))),
             logs=logs,
-            redraw=redraw if not np.all(logs) else None,
+            redraw=partial(self._redrawn, int(np.sum(~logs)), X),
             units=units,
         )
         return objective
-
-    def _split(self, objective: Objective, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The hyperparameters, and the free parameters."""
-        values = coordinates * objective.units
-        values[objective.logs] = np.exp(coordinates[objective.logs])
-        first_free = values.size - objective.names.count(self.free_name)
-        return values[:first_free], values[first_free:]
 
     def _learned(self) -> Any:
         if self._solution is None:
@@ -200,10 +183,14 @@ class KernelModel(BatchModel):
         return self._kernel.hyperparameters(values, width, depth) | {"noise": self._noise}
 
     def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
-        return np.append(self._kernel.loading_units(values[:-1], *extent(X)), 0.0)
+        units = np.zeros(values.size)
+        theta = self._kernel.program(*extent(X)).parameters.size
+        units[:theta] = self._kernel.loading_units(values[:theta], *extent(X))
+        return units
 
     def _bound(self, values: FloatArray, X: FloatArray) -> tuple[Kernel, float]:
-        return self._kernel.with_values(values[:-1], *extent(X)), float(values[-1])
+        theta = self._kernel.program(*extent(X)).parameters.size
+        return self._kernel.with_values(values, *extent(X)), float(values[theta])
 
 
 def extent(X: FloatArray) -> tuple[int, int]:
@@ -219,10 +206,6 @@ def _named(template: Hyperparameters, values: FloatArray) -> Hyperparameters:
         named[name] = float(part[0]) if np.ndim(value) == 0 else part.reshape(np.shape(value)).copy()
         first += part.size
     return named
-
-
-def _copied(value: float | FloatArray) -> float | FloatArray:
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _checked_points(X: Any, shape: tuple[int, ...] | None) -> FloatArray:

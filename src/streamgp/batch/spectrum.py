@@ -5,23 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from streamgp.batch.model import BatchModel, Hyperparameters, extent
-from streamgp.compiled import MATRIX, NUMBER, entry
 from streamgp.kernels import SquaredExponential
-from streamgp.process.features import Fourier, fourier
+from streamgp.process.features import Fourier, fourier_features
 from streamgp.settings import FloatArray, Setting
 from streamgp.vocabulary import Frequencies, FrequencySeed, GivenFrequencies, Lengthscale, OneNoise, Variance
-
-Array = NDArray
-
-
-@entry(MATRIX, NUMBER, MATRIX, MATRIX)
-def features_of(frequencies: Array, variance: float, X: Array, Phi: Array) -> None:
-    for t in range(X.shape[0]):
-        fourier(frequencies, variance, X[t], Phi[t])
 
 
 class Spectrum(NamedTuple):
@@ -54,7 +44,7 @@ class SSGPR(BatchModel):
         1.0
     """
 
-    free_name = "frequencies"
+    also_tuned = "frequencies"
 
     def __init__(
         self,
@@ -108,31 +98,35 @@ class SSGPR(BatchModel):
         parts = self._features
         kernel = SquaredExponential(parts.lengthscale, variance=parts.variance)
         width, depth = extent(X)
-        values = kernel.program(width, depth).parameters
-        return kernel.hyperparameters(values, width, depth) | {"noise": self._noise}
+        named = kernel.hyperparameters(kernel.program(width, depth).parameters, width, depth) | {"noise": self._noise}
+        return named | ({"frequencies": self._unscaled(X, named["lengthscale"])} if self._tuned else {})
 
-    def _unscaled(self, X: FloatArray) -> FloatArray:
+    def _unscaled(self, X: FloatArray, lengthscale: Any) -> FloatArray:
         """The frequencies for lengthscales of one."""
         width, depth = extent(X)
-        lengthscale = np.atleast_1d(self._start(X)["lengthscale"])
         return self._features.frequencies(width, depth) * np.resize(lengthscale, width)
 
-    def _free(self, X: FloatArray) -> FloatArray:
-        return self._unscaled(X) if self._tuned else np.empty(0)
+    def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
+        units = np.zeros(values.size)
+        units[values.size - self._count(X) :] = 1.0
+        return units
 
-    def _free_again(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return rng.standard_normal((self._features.features, extent(X)[0]))
+    def _count(self, X: FloatArray) -> int:
+        """How many numbers the frequencies are, where they are tuned."""
+        return self._features.features * extent(X)[0] if self._tuned else 0
 
-    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Spectrum:
-        *lengthscale, variance, noise = values.tolist()
+    def _redrawn(self, count: int, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return rng.standard_normal(count)
+
+    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Spectrum:
         (width, _), n, p = extent(X), *Y.shape
+        (*lengthscale, variance, noise), free = np.split(values, [values.size - self._count(X)])
         scales = np.resize(lengthscale, width)
-        unscaled = free.reshape(-1, width) if self._tuned else self._unscaled(X)
+        unscaled = free.reshape(-1, width) if self._tuned else self._unscaled(X, self._start(X)["lengthscale"])
         X = X.reshape(n, width)
         frequencies = unscaled / scales
         m = 2 * len(frequencies)
-        Phi = np.empty((n, m))
-        features_of(frequencies, variance, X, Phi)
+        Phi = fourier_features(frequencies, variance, X)
         # [gijsberts2013] Eq. (4)
         A = Phi.T @ Phi
         A[np.diag_indices(m)] += noise
@@ -165,9 +159,7 @@ class SSGPR(BatchModel):
         return np.concatenate(parts)
 
     def _predict(self, solution: Spectrum, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        X = X.reshape(len(X), -1)
-        Phi = np.empty((len(X), 2 * len(solution.frequencies)))
-        features_of(solution.frequencies, solution.variance, X, Phi)
+        Phi = fourier_features(solution.frequencies, solution.variance, X.reshape(len(X), -1))
         # [gijsberts2013] Eq. (3) without the noise of the observation
         U = solve_triangular(solution.R, Phi.T, trans="T", check_finite=False)
         return Phi @ solution.weights, solution.noise * np.sum(U * U, axis=0)

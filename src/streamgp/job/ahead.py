@@ -9,7 +9,6 @@ import importlib
 from typing import Any
 
 from streamgp.auto import needed
-from streamgp.batch import spectrum
 from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources
 from streamgp.contract import checks, ladder
 from streamgp.process import features, memory, stream, temporal, temporal_evidence
@@ -101,5 +100,5 @@ def of_model(model: str) -> list[Any]:
     if model == "auto":
         return [*needed.FIRST, *needed.PROCESSES]
     if model in FOURIER or model in UNTUNED:
-        return [*AROUND, *([spectrum.features_of] if model in FOURIER else [])]
+        return list(AROUND)
     return [*([stream.run_growing] if model in GROWING else []), *needed.KERNELS, *AROUND]

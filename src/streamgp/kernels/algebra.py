@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import abc
 import inspect
+import math
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.compiled import compile_now
 from streamgp.kernels import program as prog
 from streamgp.kernels.program import Program
 from streamgp.settings import FloatArray, Part, Setting
@@ -50,20 +53,28 @@ class Kernel(Part, abc.ABC):
 
     def hyperparameters(self, values: FloatArray, width: int, depth: int = 1) -> dict[str, float | FloatArray]:
         """Name the entries of a program's hyperparameter vector."""
-        named: dict[str, float | FloatArray] = {}
+        return {
+            prefix + name: float(part[0]) if part.shape == (1,) else part
+            for prefix, _, named in self._by_leaf(values, width, depth)
+            for name, part in named.items()
+        }
+
+    def _by_leaf(
+        self, values: FloatArray, width: int, depth: int
+    ) -> Iterator[tuple[str, LeafKernel, dict[str, FloatArray]]]:
+        """The prefix of each leaf's names, the leaf, and its part of a program's hyperparameter vector by name."""
         first = 0
         for prefix, leaf in self.leaves():
+            named = {}
             for name, shape in leaf.shapes(width, depth):
-                size = int(np.prod(shape))
-                part = np.array(values[first : first + size]).reshape(shape)
-                named[prefix + name] = float(part[0]) if shape == (1,) else part
-                first += size
-        return named
+                named[name] = np.array(values[first : first + math.prod(shape)]).reshape(shape)
+                first += math.prod(shape)
+            yield prefix, leaf, named
 
     def loadings(self, width: int, depth: int = 1) -> NDArray[np.bool_]:
         """Which hyperparameters are loadings of factors, and so of any sign; the others are positive."""
-        leaves = [leaf.shapes(width, depth) for _, leaf in self.leaves()]
-        return np.concatenate([np.full(shape, name == "factors").ravel() for leaf in leaves for name, shape in leaf])
+        shapes = [one for _, leaf in self.leaves() for one in leaf.shapes(width, depth)]
+        return np.concatenate([np.full(math.prod(shape), name == "factors") for name, shape in shapes])
 
     def loading_units(self, values: FloatArray, width: int, depth: int = 1) -> FloatArray:
         """What each loading is measured in when it moves; 0 for a hyperparameter that moves by its logarithm.
@@ -71,6 +82,7 @@ class Kernel(Part, abc.ABC):
         It is the square root of its input's entry on the diagonal of Lambda Lambda' + diag(lengthscale)^-2.
         """
         units = np.empty(len(values))
+        compile_now(prog.loading_units)
         prog.loading_units(self.program(width, depth).operations, values, width, units)
         return units
 
@@ -84,7 +96,7 @@ class Kernel(Part, abc.ABC):
         found: list[float] = []
         for _, leaf in self.leaves():
             for name, shape in leaf.shapes(width, depth):
-                size = int(np.prod(shape))
+                size = math.prod(shape)
                 columns = max(1.0, width / depth / size)
                 own = [np.sqrt(columns * np.mean(spread2[j::size])) for j in range(size)]
                 found += own if name in leaf.lengths else [np.nan] * size
@@ -96,13 +108,8 @@ class Kernel(Part, abc.ABC):
         With factors, 1 / lengthscale is the square root of the diagonal of Lambda Lambda' + diag(lengthscale)^-2: by it
         the distance grows along the input.
         """
-        weights, steps, first = np.zeros(width), 1.0, 0
-        for _, leaf in self.leaves():
-            named = {}
-            for name, shape in leaf.shapes(width, depth):
-                size = int(np.prod(shape))
-                named[name] = np.reshape(values[first : first + size], shape)
-                first += size
+        weights, steps = np.zeros(width), 1.0
+        for _, leaf, named in self._by_leaf(values, width, depth):
             if "lengthscale" in named:
                 loadings2 = np.sum(named.get("factors", np.zeros((1, 1))) ** 2, axis=1)
                 weights += np.sqrt(np.resize(named["lengthscale"] ** -2.0, width) + np.resize(loadings2, width))
@@ -125,27 +132,10 @@ class Kernel(Part, abc.ABC):
         # k(x, z) and k(z, x) may be computed by different instructions, which round differently.
         return np.tril(K) + np.tril(K, -1).T if symmetric else K
 
-    def cross(self, X: Any, z: Any) -> FloatArray:
-        """Return the vector k(X, z) for one point z."""
-        X, _depth = _points("X", X)
-        return self(X if _depth == 1 else X.reshape(len(X), _depth, -1), np.asarray(z)[None])[:, 0]
-
     def diagonal(self, X: Any) -> FloatArray:
         """Return k(x, x) for every row of X."""
         X, depth = _points("X", X)
-        program = self.program(X.shape[1], depth)
-        work, one = np.empty(program.scratch(1, X.shape[1])), np.empty(1)
-        return np.array([prog.diagonal(program.operations, program.parameters, x, one, work) for x in X])
-
-    def gradient(self, X: Any, Z: Any = None) -> FloatArray:
-        """Return d k(X, Z) / d log(hyperparameter), for a loading d k / d loading: (hyperparameters, n, m)."""
-        X, depth = _points("X", X)
-        Z, _ = (X, depth) if Z is None else _points("Z", Z, X.shape[1])
-        program = self.program(X.shape[1], depth)
-        G = np.empty((X.shape[0], program.parameters.size, Z.shape[0]))
-        work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
-        prog.matrix_gradient(program.operations, program.parameters, Z, X, G, work)
-        return np.ascontiguousarray(G.transpose(1, 0, 2))
+        return self.program(X.shape[1], depth).diagonal(X)[0]
 
     def weighted_gradient(self, W: Any, X: Any, Z: Any = None) -> FloatArray:
         """Return sum_ij W_ij d k(x_i, z_j) / d log(hyperparameter) without holding the gradients of all pairs.
@@ -159,40 +149,14 @@ class Kernel(Part, abc.ABC):
         triangle = Z is None
         Z, _ = (X, depth) if triangle else _points("Z", Z, X.shape[1])
         W = _weights(W, (X.shape[0], Z.shape[0]))
-        if triangle:
-            W = np.tril(W) + np.tril(W, -1)
-            if depth == 1 and (found := self._gradient_by_products(W, X)) is not None:
-                return found
-        program, G, total = self._weighted(X, depth, Z.shape[0])
-        work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
-        prog.weighted_gradient(program.operations, program.parameters, Z, X, W, triangle, G, work, total)
-        return total
-
-    def _gradient_by_products(self, W: FloatArray, X: FloatArray) -> FloatArray | None:
-        """The weighted gradient of all pairs by products of matrices, some times as quick; None: it is not accurate.
-
-        Args:
-            W: (n, n) weights, of which the upper triangle may be 0.
-            X: (n, d) points.
-        """
-        return None
+        W = np.tril(W) + np.tril(W, -1) if triangle else W
+        return self.program(X.shape[1], depth).weighted_gradient(W, X, Z, triangle)
 
     def weighted_diagonal_gradient(self, w: Any, X: Any) -> FloatArray:
         """Return sum_i w_i d k(x_i, x_i) / d log(hyperparameter)."""
         X, depth = _points("X", X)
-        program, G, total = self._weighted(X, depth, 1)
-        work = np.empty(program.scratch(1, X.shape[1]))
         w = _weights(w, (X.shape[0],))
-        prog.weighted_diagonal_gradient(program.operations, program.parameters, X, w, G, work, total)
-        return total
-
-    def _weighted(self, X: FloatArray, depth: int, points: int) -> tuple[Program, FloatArray, FloatArray]:
-        program = self.program(X.shape[1], depth)
-        return program, np.empty((program.parameters.size, points)), np.zeros(program.parameters.size)
-
-    @abc.abstractmethod
-    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
-        """Return sum_j W_ij d k(x_i, z_j) / d x_i, an array (n, width); width is depth * d for windows."""
+        return self.program(X.shape[1], depth).diagonal(X)[1] @ w  # type: ignore[no-any-return]
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, _as_kernel(other))
@@ -219,7 +183,7 @@ class LeafKernel(Kernel):
     def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
         shapes = dict(self.shapes(width, depth))
         scales, factors = shapes.get("lengthscale", (0,))[0], shapes.get("factors", (0, 0))[1]
-        return [(self.operation, scales, factors, sum(int(np.prod(shape)) for shape in shapes.values()))]
+        return [(self.operation, scales, factors, sum(math.prod(shape) for shape in shapes.values()))]
 
     def shapes(self, width: int, depth: int) -> list[tuple[str, tuple[int, ...]]]:
         """Names and shapes of the hyperparameters, in the order of the program."""
@@ -230,60 +194,37 @@ class LeafKernel(Kernel):
         return float(depth)
 
     def values(self, width: int, depth: int) -> FloatArray:
-        return np.concatenate(
-            [np.ravel(np.asarray(v, dtype=np.float64)) for _, v in self._hyperparameters(width, depth)]
-        )
-
-    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
-        X, depth = _points("X", X)
-        Z, _ = _points("Z", Z, X.shape[1])
-        program = self.program(X.shape[1], depth)
-        W = _weights(W, (X.shape[0], Z.shape[0]))
-        out, work = np.zeros(X.shape), np.empty(2 * X.shape[1] + 1)
-        prog.weighted_input_gradient(program.operations[0], program.parameters, Z, X, W, out, work)
-        return out
+        return np.concatenate([np.ravel(v).astype(np.float64) for _, v in self._hyperparameters(width, depth)])
 
     @abc.abstractmethod
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         """The hyperparameters by name, bound to the width of the inputs."""
 
 
-class Sum(Kernel):
+class _Pair(Kernel):
+    operation: int
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left, self.right = _as_kernel(left), _as_kernel(right)
+
+    def leaves(self) -> list[tuple[str, LeafKernel]]:
+        sides = (("left.", self.left), ("right.", self.right))
+        return [(side + prefix, leaf) for side, kernel in sides for prefix, leaf in kernel.leaves()]
+
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
+        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (self.operation, 0, 0, 0)]
+
+
+class Sum(_Pair):
     """k(x, z) = left(x, z) + right(x, z)."""
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left, self.right = _as_kernel(left), _as_kernel(right)
-
-    def leaves(self) -> list[tuple[str, LeafKernel]]:
-        return _both(self.left, self.right)
-
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
-        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.SUM, 0, 0, 0)]
-
-    def _gradient_by_products(self, W: FloatArray, X: FloatArray) -> FloatArray | None:
-        left = self.left._gradient_by_products(W, X)
-        right = None if left is None else self.right._gradient_by_products(W, X)
-        return None if left is None or right is None else np.concatenate([left, right])
-
-    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
-        return self.left.weighted_input_gradient(W, X, Z) + self.right.weighted_input_gradient(W, X, Z)
+    operation = prog.SUM
 
 
-class Product(Kernel):
+class Product(_Pair):
     """k(x, z) = left(x, z) * right(x, z)."""
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left, self.right = _as_kernel(left), _as_kernel(right)
-
-    def leaves(self) -> list[tuple[str, LeafKernel]]:
-        return _both(self.left, self.right)
-
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
-        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.PRODUCT, 0, 0, 0)]
-
-    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
-        left, right = W * self.right(X, Z), W * self.left(X, Z)
-        return self.left.weighted_input_gradient(left, X, Z) + self.right.weighted_input_gradient(right, X, Z)
+    operation = prog.PRODUCT
 
 
 class Constant(LeafKernel):
@@ -333,10 +274,6 @@ def refuse_overrides(kernel: Kernel) -> None:
 
 
 KernelSetting = Annotated[Kernel, Setting("covariance function", check=_checked)]
-
-
-def _both(left: Kernel, right: Kernel) -> list[tuple[str, LeafKernel]]:
-    return [("left." + p, leaf) for p, leaf in left.leaves()] + [("right." + p, leaf) for p, leaf in right.leaves()]
 
 
 def _as_kernel(value: Any) -> Kernel:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, CUBE, MATRIX, VECTOR, WHOLE, WHOLES, compiled, entry
+from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, WHOLES, compile_now, compiled, entry, uncompiled
+from streamgp.linalg.vector import dot
 
 Array = NDArray
 
@@ -40,13 +41,46 @@ class Program(NamedTuple):
 
     def scratch(self, points: int, width: int) -> int:
         """Length of the work array for a dictionary of this many points."""
-        return self.stack() * points + 2 * width
+        return self.stack() * points + width
 
     def between(self, X: Array, Z: Array) -> Array:
         """The matrix k(X, Z)."""
+        compile_now(matrix)
         K = np.empty((len(X), len(Z)))
         matrix(self.operations, self.parameters, Z, X, K, np.empty(self.scratch(len(Z), X.shape[1])))
         return K
+
+    def diagonal(self, X: Array) -> tuple[Array, Array]:
+        """k(x, x) of n rows, and its derivatives (hyperparameters, n) by their logarithms: only variances have some."""
+        G = np.zeros((self.parameters.size, len(X)))
+        kept: list[tuple[Array, int]] = []  # a stack of values, and where the hyperparameters of each begin
+        for operation, first, scales, *_ in self.operations:
+            if operation in (SUM, PRODUCT):
+                (a, start), (b, middle) = kept.pop(-2), kept.pop()
+                if operation == PRODUCT:
+                    G[start:middle] *= b
+                    G[middle:first] *= a
+                kept.append((a + b if operation == SUM else a * b, start))
+            else:
+                last = first + uncompiled(before_loadings)(operation, scales) - 1
+                G[last] = self.parameters[last] * (np.einsum("ij,ij->i", X, X) if operation == LINEAR else 1.0)
+                kept.append((G[last].copy(), first))
+        return kept[0][0], G
+
+    def weighted_gradient(self, W: Array, X: Array, Z: Array, triangle: bool) -> Array:
+        """sum_ij W[i, j] d k(X[i], Z[j]) / d log theta, by a loading itself; of a triangle (X = Z) j <= i counts."""
+        compile_now(weighted_gradient)
+        total, work = np.zeros(self.parameters.size), np.empty(self.scratch(len(Z), X.shape[1]))
+        weighted_gradient(self.operations, self.parameters, Z, X, W, triangle, work, total)
+        return total
+
+    def input_gradient(self, B: Array, x: Array) -> Array:
+        """d k(B, x) / d x, (width, n)."""
+        compile_now(cross_gradient)
+        n, leaves = len(B), (len(self.operations) + 1) // 2
+        G, work = np.empty((leaves * x.size, n)), np.empty(self.scratch(n, x.size))
+        cross_gradient(self.operations, self.parameters, B, n, x, True, np.empty(n), G, work)
+        return G.reshape(leaves, x.size, n).sum(axis=0)  # type: ignore[no-any-return]
 
 
 @compiled
@@ -88,8 +122,9 @@ def factor_distance(a: Array, b: Array, end: int, count: int, d: int, loadings: 
 
 @compiled
 def before_loadings(operation: int, scales: int) -> int:
-    """How many hyperparameters of a leaf come before its loadings."""
-    return scales + (2 if operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE else 1)
+    """How many hyperparameters of a leaf come before its loadings; its variance is the last of them."""
+    own = operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE or operation == PERIODIC
+    return scales + (2 if own else 1)
 
 
 @entry(WHOLES, VECTOR, WHOLE, VECTOR)
@@ -113,10 +148,13 @@ def loading_units(operations: Array, theta: Array, width: int, out: Array) -> No
 
 @compiled
 def radial(operation: int, shape: float, r2: float) -> tuple[float, float, float]:
-    """f(r^2), r^2 f'(r^2) / r^2 in the form df/d(r^2), and df/d(log shape) of the stationary kernels."""
+    """f(r2), df/dr2 and df/dlog(shape) of the stationary kernels; where f has a kink, the mean of both sides."""
     if operation == SE:
         f = np.exp(-0.5 * r2)
         return f, -0.5 * f, 0.0
+    if operation == PERIODIC:
+        f = np.exp(-2.0 * r2)
+        return f, -2.0 * f, 0.0
     if operation == RATIONAL_QUADRATIC:
         base = 1.0 + r2 / (2.0 * shape)
         f = base ** (-shape)
@@ -209,8 +247,8 @@ def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work
 @compiled
 def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work: Array) -> None:
     """out[i] = k(B[i], x) for the first n rows of B."""
-    weights = work[: 2 * x.size]
-    stack = work[2 * x.size :]
+    weights = work[: x.size]
+    stack = work[x.size :]
     if operations.shape[0] == 1:
         leaf(operations[0], theta, B, n, x, out, weights)
         return
@@ -230,7 +268,7 @@ def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Arra
         out[i] = stack[i]
 
 
-@entry(WHOLES, VECTOR, VECTOR, VECTOR, VECTOR)
+@compiled
 def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array) -> float:
     """k(x, x)."""
     alone = x.reshape(1, x.size)
@@ -239,94 +277,118 @@ def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array)
 
 
 @compiled
-def leaf_gradient(step: Array, theta: Array, B: Array, n: int, x: Array, grad: Array, work: Array) -> None:
-    """grad[h, i] = d k(B[i], x) / d log theta[h] for one leaf; by a loading itself."""
-    operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
-    before = before_loadings(operation, scales)
-    loadings = theta[before:]
-    if operation == CONSTANT or operation == LINEAR:
-        leaf(step, theta, B, n, x, grad[0], work)
-        return
-    if operation == PERIODIC:
-        period = theta[scales]
-        leaf(step, theta, B, n, x, grad[scales + 1], work)
-        for i in range(n):
-            k = grad[scales + 1, i]
-            for j in range(width):
-                angle = np.pi * (B[i, j] - x[j]) / period
-                u = np.sin(angle) / theta[j % scales]
-                grad[j % scales, i] += 4.0 * k * u * u
-                grad[scales, i] += 4.0 * k * u * np.cos(angle) * angle / theta[j % scales]
-        return
+def by_distance(step: Array, theta: Array, B: Array, n: int, x: Array, weights: Array, out: Array, by: Array) -> None:
+    """out = k(B, x) of a leaf over distances; by[lag] = d k / d r2 of a lag, of all where they add up to one distance.
+
+    The last of by is d k / d log of the shape, or of the temporal lengthscale.
+    """
+    operation, scales, depth, factors = step[OPERATION], step[SCALES], step[DEPTH], step[FACTORS]
+    before, d = before_loadings(operation, scales), x.size // depth
+    own, variance, loadings = theta[scales], theta[before - 1], theta[before:]
     if operation == RECURSIVE_SE:
-        depth = step[DEPTH]
-        d = width // depth
-        weights = work[:d]
-        inverse_squares(theta, scales, d, weights)
-        temporal2 = theta[scales] * theta[scales]
-        variance = theta[scales + 1]
-        kappa = grad[scales + 1]
+        temporal2 = own * own
         for i in range(n):
-            kappa[i] = 1.0
-        for lag in range(depth):
-            for i in range(n):
-                r2 = 0.0
-                for h in range(scales):
-                    grad[h, i] /= temporal2
-                for j in range(d):
-                    difference = B[i, lag * d + j] - x[lag * d + j]
-                    r2 += weights[j] * difference * difference
-                    grad[j % scales, i] += weights[j] * difference * difference
-                for f in range(factors):
-                    u = projection(B[i], x, lag * d, d, loadings, factors, f)
-                    r2 += u * u
-                    for j in range(d):
-                        h = before + j * factors + f
-                        grad[h, i] = grad[h, i] / temporal2 - u * (B[i, lag * d + j] - x[lag * d + j])
+            kappa, by_own = 1.0, 0.0
+            for lag in range(depth):
+                last, now = kappa, slice(lag * d, lag * d + d)
+                r2 = squared_distance(B[i, now], x[now], weights[now])
+                if factors > 0:
+                    r2 += factor_distance(B[i], x, lag * d + d, d, d, loadings, factors)
+                kappa = recursive_step(last, r2, temporal2)
+                by[lag, i] = kappa
                 # [soh2014] Eqs. (42), (43), times the hyperparameter: derivatives by its logarithm.
-                grad[scales, i] = (grad[scales, i] - 2.0 * (kappa[i] - 1.0)) / temporal2
-                kappa[i] = recursive_step(kappa[i], r2, temporal2)
-                for h in range(scales + 1):
-                    grad[h, i] *= kappa[i]
-                for h in range(before, before + d * factors):
-                    grad[h, i] *= kappa[i]
-        for i in range(n):
-            for h in range(before + d * factors):
-                grad[h, i] *= variance
+                by_own = (by_own - 2.0 * (last - 1.0)) * kappa / temporal2
+            out[i], by[depth, i], weight = variance * kappa, variance * by_own, variance
+            for lag in range(depth - 1, -1, -1):  # an older input acts through the later kappas
+                weight *= by[lag, i]
+                by[lag, i] = -0.5 * weight
+                weight /= temporal2
         return
-    weights = work[:width]
-    inverse_squares(theta, scales, width, weights)
-    last = scales + (1 if operation == RATIONAL_QUADRATIC else 0)
-    shape, variance = theta[scales], theta[last]
-    d = width // step[DEPTH]
     for i in range(n):
-        r2 = squared_distance(B[i], x, weights) + factor_distance(B[i], x, width, width, d, loadings, factors)
-        value, by_r2, by_shape = radial(operation, shape, r2)
-        for j in range(width):
-            difference = B[i, j] - x[j]
-            grad[j % scales, i] -= 2.0 * variance * by_r2 * weights[j] * difference * difference
-        for first in range(0, width, d):
-            for f in range(factors):
-                u = projection(B[i], x, first, d, loadings, factors, f)
-                for j in range(d):
-                    difference = B[i, first + j] - x[first + j]
-                    grad[before + j * factors + f, i] += 2.0 * variance * by_r2 * u * difference
-        if last > scales:
-            grad[scales, i] = variance * by_shape
-        grad[last, i] = variance * value
+        if operation == PERIODIC:
+            out[i] = 0.0
+            for j in range(x.size):
+                u = np.sin(np.pi * (B[i, j] - x[j]) / own)
+                out[i] += weights[j] * u * u
+        else:
+            out[i] = squared_distance(B[i], x, weights)
+            if factors > 0:
+                out[i] += factor_distance(B[i], x, x.size, x.size, d, loadings, factors)
+    for i in range(n):
+        f, by_r2, by_own = radial(operation, own, out[i])
+        out[i], by[0, i], by[depth, i] = variance * f, variance * by_r2, variance * by_own
 
 
 @compiled
-def cross_gradient(
-    operations: Array, theta: Array, B: Array, n: int, x: Array, out: Array, grad: Array, work: Array
+def leaf_gradient(
+    step: Array, theta: Array, B: Array, n: int, x: Array, by_inputs: bool, out: Array, grad: Array, work: Array
 ) -> None:
-    """out[i] = k(B[i], x) and grad[h, i] = d out[i] / d log theta[h], by a loading itself."""
-    weights = work[: 2 * x.size]
-    stack = work[2 * x.size :]
-    for h in range(theta.size):
+    """out = k(B, x) for one leaf, grad[h, i] = d out[i] / d log theta[h], by a loading itself; or d out[i] / d x[h]."""
+    operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
+    before, d = before_loadings(operation, scales), width // step[DEPTH]
+    if operation == CONSTANT or operation == LINEAR:
+        leaf(step, theta, B, n, x, out, work)
+        for i in range(n):
+            if not by_inputs:
+                grad[0, i] = out[i]
+            elif operation == LINEAR:
+                for j in range(width):
+                    grad[j, i] = theta[0] * B[i, j]
+        return
+    own, loadings, weights, by = theta[scales], theta[before:], work[:width], np.empty((step[DEPTH] + 1, n))
+    inverse_squares(theta, scales, width, weights)
+    by_distance(step, theta, B, n, x, weights, out, by)
+    for j in range(width):
+        w, slopes = 2.0 * weights[j], by[j // d if operation == RECURSIVE_SE else 0]
+        row = grad[j if by_inputs else j % scales]
+        if operation == PERIODIC:
+            for i in range(n):
+                angle = np.pi * (B[i, j] - x[j]) / own
+                u = np.sin(angle)
+                pull = w * slopes[i] * u * np.cos(angle)
+                if by_inputs:
+                    row[i] -= pull * np.pi / own
+                else:
+                    row[i] -= w * slopes[i] * u * u
+                    grad[scales, i] -= pull * angle
+        elif by_inputs:
+            for i in range(n):
+                row[i] -= w * slopes[i] * (B[i, j] - x[j])
+        else:
+            for i in range(n):
+                difference = B[i, j] - x[j]
+                row[i] -= w * slopes[i] * difference * difference
+    for first in range(0, width if factors > 0 else 0, d):
+        slopes = by[first // d if operation == RECURSIVE_SE else 0]
+        for f in range(factors):
+            for i in range(n):
+                pull = 2.0 * slopes[i] * projection(B[i], x, first, d, loadings, factors, f)
+                for j in range(d):
+                    if by_inputs:
+                        grad[first + j, i] -= pull * loadings[j * factors + f]
+                    else:
+                        grad[before + j * factors + f, i] += pull * (B[i, first + j] - x[first + j])
+    if not by_inputs:
+        for i in range(n):
+            if operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE:
+                grad[scales, i] = by[step[DEPTH], i]
+            grad[before - 1, i] = out[i]
+
+
+@entry(WHOLES, VECTOR, MATRIX, WHOLE, VECTOR, BOOLEAN, VECTOR, MATRIX, VECTOR)
+def cross_gradient(
+    operations: Array, theta: Array, B: Array, n: int, x: Array, by_inputs: bool, out: Array, grad: Array, work: Array
+) -> None:
+    """out[i] = k(B[i], x) and grad[h, i] = d out[i] / d log theta[h], by a loading itself.
+
+    Or, by inputs, what leaf after leaf adds to d out[i] / d x: grad has a row for each of the leaves' inputs.
+    """
+    weights = work[: x.size]
+    stack = work[x.size :]
+    for h in range(grad.shape[0]):
         for i in range(n):
             grad[h, i] = 0.0
-    starts = np.zeros(operations.shape[0] + 1, np.int64)  # where the hyperparameters of each operand begin
+    starts = np.zeros(operations.shape[0] + 1, np.int64)  # where the rows of each operand begin
     top = 0
     seen = 0
     for s in range(operations.shape[0]):
@@ -347,10 +409,10 @@ def cross_gradient(
         else:
             first = step[FIRST]
             end = operations[s + 1, FIRST] if s + 1 < operations.shape[0] else theta.size
-            leaf(step, theta[first:], B, n, x, stack[top * n : (top + 1) * n], weights)
-            leaf_gradient(step, theta[first:], B, n, x, grad[first:end], weights)
-            starts[top] = first
-            seen = end
+            starts[top] = seen
+            seen += x.size if by_inputs else end - first
+            value = stack[top * n : (top + 1) * n]
+            leaf_gradient(step, theta[first:], B, n, x, by_inputs, value, grad[starts[top] : seen], weights)
             top += 1
     for i in range(n):
         out[i] = stack[i]
@@ -363,138 +425,15 @@ def matrix(operations: Array, theta: Array, X: Array, Z: Array, K: Array, work: 
         cross(operations, theta, X, X.shape[0], Z[i], K[i], work)
 
 
-@entry(WHOLES, VECTOR, MATRIX, MATRIX, CUBE, VECTOR)
-def matrix_gradient(operations: Array, theta: Array, X: Array, Z: Array, G: Array, work: Array) -> None:
-    """G[i, h, j] = d k(Z[i], X[j]) / d log theta[h]."""
-    value = np.empty(X.shape[0])
-    for i in range(Z.shape[0]):
-        cross_gradient(operations, theta, X, X.shape[0], Z[i], value, G[i], work)
-
-
-@entry(WHOLES, VECTOR, MATRIX, MATRIX, MATRIX, BOOLEAN, MATRIX, VECTOR, VECTOR)
+@entry(WHOLES, VECTOR, MATRIX, MATRIX, MATRIX, BOOLEAN, VECTOR, VECTOR)
 def weighted_gradient(
-    operations: Array, theta: Array, X: Array, Z: Array, W: Array, triangle: bool, G: Array, work: Array, total: Array
+    operations: Array, theta: Array, X: Array, Z: Array, W: Array, triangle: bool, work: Array, total: Array
 ) -> None:
     """total[h] = sum_ij W[i, j] d k(Z[i], X[j]) / d log theta[h]; of a triangle (X = Z) only j <= i is visited."""
-    value = np.empty(X.shape[0])
+    value, G = np.empty(X.shape[0]), np.empty((theta.size, X.shape[0]))
+    by_inputs = theta.size < 0  # not a literal False, for which Numba would compile it again
     for i in range(Z.shape[0]):
         n = i + 1 if triangle else X.shape[0]
-        cross_gradient(operations, theta, X, n, Z[i], value, G, work)
-        for h in range(total.size):
-            for j in range(n):
-                total[h] += W[i, j] * G[h, j]
-
-
-@entry(WHOLES, VECTOR, MATRIX, VECTOR, MATRIX, VECTOR, VECTOR)
-def weighted_diagonal_gradient(
-    operations: Array, theta: Array, X: Array, w: Array, G: Array, work: Array, total: Array
-) -> None:
-    """total[h] = sum_i w[i] d k(X[i], X[i]) / d log theta[h]."""
-    value = np.empty(1)
-    for i in range(X.shape[0]):
-        cross_gradient(operations, theta, X[i : i + 1], value.size, X[i], value, G, work)
-        for h in range(total.size):
-            total[h] += w[i] * G[h, 0]
-
-
-@compiled
-def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, W: Array, out: Array, work: Array) -> None:
-    """out[r] += sum_i W[r, i] d k(B[i], x) / d x for one leaf; where it has a kink, the mean of both sides."""
-    operation, scales, width, n = step[OPERATION], step[SCALES], x.size, B.shape[0]
-    factors, loadings, d = step[FACTORS], theta[before_loadings(operation, scales) :], width // step[DEPTH]
-    weights, slope, value = work[:width], work[width : 2 * width], work[2 * width : 2 * width + 1]
-    if operation == CONSTANT:
-        return
-    if operation != LINEAR:
-        inverse_squares(theta, scales, d if operation == RECURSIVE_SE else width, weights)
-    for i in range(n):
-        if operation == LINEAR:
-            for j in range(width):
-                slope[j] = theta[0] * B[i, j]
-        elif operation == PERIODIC:
-            period = theta[scales]
-            leaf(step, theta, B[i : i + 1], value.size, x, value, work)
-            for j in range(width):
-                angle = np.pi * (x[j] - B[i, j]) / period
-                u = np.sin(angle) / theta[j % scales]
-                slope[j] = -4.0 * value[0] * u * np.cos(angle) * np.pi / (period * theta[j % scales])
-        elif operation == RECURSIVE_SE:
-            temporal2, kappa = theta[scales] * theta[scales], 1.0
-            for lag in range(step[DEPTH]):
-                r2 = 0.0
-                for j in range(d):
-                    difference = x[lag * d + j] - B[i, lag * d + j]
-                    r2 += weights[j] * difference * difference
-                    slope[lag * d + j] = -weights[j] * difference
-                for f in range(factors):
-                    u = projection(x, B[i], lag * d, d, loadings, factors, f)
-                    r2 += u * u
-                    for j in range(d):
-                        slope[lag * d + j] -= u * loadings[j * factors + f]
-                kappa = recursive_step(kappa, r2, temporal2)
-                for j in range(lag * d):  # an older input acts through the kappa before
-                    slope[j] *= kappa / temporal2
-                for j in range(lag * d, lag * d + d):
-                    slope[j] *= kappa
-            for j in range(width):
-                slope[j] *= theta[scales + 1]
-        else:
-            variance = theta[scales + (1 if operation == RATIONAL_QUADRATIC else 0)]
-            r2 = squared_distance(B[i], x, weights) + factor_distance(B[i], x, width, width, d, loadings, factors)
-            by_r2 = 2.0 * variance * radial(operation, theta[scales], r2)[1]
-            for j in range(width):
-                slope[j] = by_r2 * weights[j] * (x[j] - B[i, j])
-            for first in range(0, width if factors > 0 else 0, d):
-                for f in range(factors):
-                    u = projection(x, B[i], first, d, loadings, factors, f)
-                    for j in range(d):
-                        slope[first + j] += by_r2 * u * loadings[j * factors + f]
-        for r in range(W.shape[0]):
-            w = W[r, i]
-            for j in range(width):
-                out[r, j] += w * slope[j]
-
-
-@compiled
-def weighted_input_gradient(step: Array, theta: Array, X: Array, Z: Array, W: Array, out: Array, work: Array) -> None:
-    """out[i] += sum_j W[i, j] d k(Z[i], X[j]) / d Z[i] for one leaf."""
-    for i in range(Z.shape[0]):
-        leaf_input_gradient(step, theta, X, Z[i], W[i : i + 1], out[i : i + 1], work)
-
-
-@entry(WHOLES, VECTOR, MATRIX, VECTOR, MATRIX, MATRIX)
-def input_gradient(operations: Array, theta: Array, B: Array, x: Array, W: Array, out: Array) -> None:
-    """out[r] = sum_i W[r, i] d k(B[i], x) / d x."""
-    steps, n, rows, work = operations.shape[0], B.shape[0], W.shape[0], np.empty(2 * x.size + 1)
-    for r in range(rows):
-        for j in range(x.size):
-            out[r, j] = 0.0
-    if steps == 1:
-        leaf_input_gradient(operations[0], theta, B, x, W, out, work)
-        return
-    values, weights = np.empty((steps, n)), np.empty((steps, rows, n))
-    left, stack, top = np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0
-    for s in range(steps):
-        step = operations[s]
-        if step[OPERATION] == SUM or step[OPERATION] == PRODUCT:  # of what two steps left; the right one is the last
-            left[s] = stack[top - 2]
-            for i in range(n):
-                a, b = values[left[s], i], values[s - 1, i]
-                values[s, i] = a + b if step[OPERATION] == SUM else a * b
-            top -= 1
-        else:
-            leaf(step, theta[step[FIRST] :], B, n, x, values[s], work)
-            top += 1
-        stack[top - 1] = s
-    weights[steps - 1] = W
-    for s in range(steps - 1, -1, -1):
-        step = operations[s]
-        if step[OPERATION] == SUM or step[OPERATION] == PRODUCT:
-            product = step[OPERATION] == PRODUCT
-            for r in range(rows):
-                for i in range(n):
-                    w = weights[s, r, i]
-                    weights[left[s], r, i] = w * (values[s - 1, i] if product else 1.0)
-                    weights[s - 1, r, i] = w * (values[left[s], i] if product else 1.0)
-        else:
-            leaf_input_gradient(step, theta[step[FIRST] :], B, x, weights[s], out, work)
+        cross_gradient(operations, theta, X, n, Z[i], by_inputs, value, G, work)
+        for h in range(theta.size):
+            total[h] += dot(W[i], G[h], n)

@@ -14,9 +14,6 @@ from streamgp.vocabulary import INPUTS, Factors, Lengthscale, Variance, positive
 
 __all__ = ["Constant", "LinearKernel", "Matern", "Periodic", "RationalQuadratic", "SquaredExponential"]
 
-# Squared distance from the mean, in lengthscales, up to which products of coordinates give distances to 12 digits.
-FARTHEST2 = 1e4
-
 
 def resolve_lengthscale(lengthscale: FloatArray | None, width: int, depth: int, *, by_lag: bool = True) -> FloatArray:
     """One lengthscale, one for each input (the same at every lag) or one for each input and lag."""
@@ -85,19 +82,6 @@ class SquaredExponential(_Stationary):
 
     def __init__(self, lengthscale: Lengthscale = None, *, variance: Variance = 1.0, factors: Factors = None) -> None:
         self.lengthscale, self.variance, self.factors = scales_of(lengthscale), variance, factors
-
-    def _gradient_by_products(self, W: FloatArray, X: FloatArray) -> FloatArray | None:
-        if self.factors is not None:
-            return None
-        scales = resolve_lengthscale(self.lengthscale, X.shape[1], 1)
-        U = (X - X.mean(axis=0)) / scales
-        r2 = np.einsum("ij,ij->i", U, U)
-        if not r2.max() <= FARTHEST2:
-            return None
-        # The squared distance of two points, |u|^2 + |v|^2 - 2 u'v, and the same for each input after the weights.
-        M = W * (self.variance * np.exp(np.minimum(U @ U.T - 0.5 * (r2[:, None] + r2), 0.0)))
-        by_scale = (M.sum(axis=0) + M.sum(axis=1)) @ (U * U) - 2.0 * np.einsum("ij,ij->j", U, M @ U)
-        return np.append(by_scale if scales.size > 1 or X.shape[1] == 1 else by_scale.sum(), M.sum())
 
 
 class Matern(_Stationary):
@@ -174,9 +158,6 @@ class LinearKernel(LeafKernel):
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         return [("variance", self.variance)]
-
-    def _gradient_by_products(self, W: FloatArray, X: FloatArray) -> FloatArray | None:
-        return np.array([self.variance * np.einsum("ij,ij->", X, W @ X)])
 
 
 def described_kernel(kernel: Kernel, default: Kernel = SquaredExponential(), **short: Any) -> Kernel:

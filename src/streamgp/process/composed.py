@@ -106,8 +106,8 @@ def compose(
     model._run = loop_of(model)
     apart = called_by_address(model)
     between = [
-        *([] if adapt is None else [program.matrix, program.loading_units, least_distinct, sngd.count_moved]),
-        *([program.matrix] if model._batch > 1 else []),
+        *([] if model._features.kernel is None else [program.matrix]),
+        *([] if adapt is None else [program.loading_units, least_distinct, sngd.count_moved]),
         *([spacing.note, spacing.usual] if model._terms else []),
     ]
     compile_now(model._run, check, *between, *apart)

@@ -189,6 +189,12 @@ def fourier(frequencies: Array, variance: float, x: Array, phi: Array) -> None:
         phi[D + i] = amplitude * np.sin(angle)
 
 
+def fourier_features(frequencies: FloatArray, variance: float, X: FloatArray) -> FloatArray:
+    """phi of rows, (n, 2D), as fourier() has it of one."""
+    angles = X @ frequencies.T
+    return np.sqrt(variance / len(frequencies)) * np.hstack([np.cos(angles), np.sin(angles)])  # type: ignore[no-any-return]
+
+
 @compiled
 def linear(x: Array, scale: float, phi: Array) -> None:
     """What the memory hands over and, where there is room for it, a constant, times the scale of a weight."""

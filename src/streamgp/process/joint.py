@@ -50,7 +50,7 @@ class Function:
         # Classes and counts have no noise of their own beside the function.
         self.noise = (likelihood.noise_ratio if likelihood.targets == "numbers" else 0.0) * state.noise
         q = self.noise.size
-        self._operations = model._numbers.work.operations
+        self.program = program.Program(model._numbers.work.operations, state.parameters)
         if model._keeps_rows:  # the factor is that of K + noise I, and mu holds the weights of the kernel functions
             self.mu = np.triu(state.factor[:n, :n]) @ state.mu[:n]
             self.S = np.zeros((q, n, n))
@@ -139,18 +139,16 @@ class Function:
         if self._parts.kind == features.LINEAR:
             constant = np.ones((len(Z), self._n - Z.shape[1]))
             return np.hstack([Z, constant]) / math.sqrt(self._parts.delta)
-        angles = Z @ self._state.frequencies.T
-        amplitude = math.sqrt(2.0 * self._state.parameters[0] / self._n)  # [gijsberts2013] Eq. (6)
-        return amplitude * np.hstack([np.cos(angles), np.sin(angles)])
+        return features.fourier_features(self._state.frequencies, self._state.parameters[0], Z)
 
     def kernel(self, X: FloatArray, Z: FloatArray) -> FloatArray:
         """k(X, Z) with the present hyperparameters."""
-        return program.Program(self._operations, self._state.parameters).between(X, Z)
+        return self.program.between(X, Z)
 
     def prior_variances(self, Z: FloatArray) -> FloatArray:
         """(1 + jitter) k(z, z) of n rows."""
         scale: float = 1.0 + self._parts.jitter
-        return scale * np.array([self.kernel(z[None], z[None])[0, 0] for z in Z])
+        return scale * self.program.diagonal(Z)[0]
 
 
 class Pasts:
@@ -162,6 +160,7 @@ class Pasts:
     """
 
     def __init__(self, model: Process, count: int) -> None:
+        compile_now(memory.walk)
         part, state = model._memory, model._state
         d, p = state.window.shape[1], state.last_target.size
         self._numbers = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, Numbers, opened
-from streamgp.compiled import MATRIX, compiled, entry, inlined
+from streamgp.compiled import MATRIX, compile_now, compiled, entry, inlined
 from streamgp.contract.lanes import ADVANCE, LEARN
 from streamgp.linalg.vector import copy, dot
 from streamgp.settings import FloatArray, Part, Setting, number, optional, real_matrix, whole
@@ -302,6 +302,7 @@ def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
 
     A reservoir with feedback is fed the targets, and zeros, the prior's mean, where they are missing.
     """
+    compile_now(walk)
     d = X.shape[1]
     numbers = Numbers(LAYOUT, sizes(memory, d, Y.shape[1]), {"retention": memory.retention})
     place(memory, numbers)

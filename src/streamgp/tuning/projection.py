@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from streamgp.contract.model import Shape
 from streamgp.kernels import Kernel
-from streamgp.process.features import Fourier
+from streamgp.process.features import Fourier, fourier_features
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 
@@ -52,8 +52,7 @@ def place(model: OnlineGP, X: FloatArray, Y: FloatArray, points: FloatArray | No
     model._prepare(Shape(X.shape[1], p, scalar=False, certain=True))
     state, parts = model._state, model._features
     if isinstance(parts, Fourier):
-        angles = X @ state.frequencies.T
-        Phi = np.sqrt(parts.variance / parts.features) * np.hstack([np.cos(angles), np.sin(angles)])
+        Phi = fourier_features(state.frequencies, parts.variance, X)
     else:
         assert parts.kernel is not None
         assert points is not None

@@ -37,6 +37,11 @@ def refuse_unordered(times: FloatArray) -> None:
         raise ValueError(f"time is missing or goes backwards in row {at + 1}; sort the rows by time")
 
 
+def scale2(Y: FloatArray) -> float:
+    """The variance of targets; their mean square where they are constant, 1 where they are 0."""
+    return float(np.var(Y, axis=0).max() or np.mean(Y**2) or 1.0)
+
+
 class Series:
     """The last rows of a series that have their targets, at most this many, and how far they are apart."""
 
@@ -56,8 +61,7 @@ class Series:
 
     @property
     def variance(self) -> float:
-        """The variance of the targets; their mean square where they are constant, 1 where they are 0."""
-        return float(np.var(self.Y, axis=0).max() or np.mean(self.Y**2) or 1.0)
+        return scale2(self.Y)
 
     def replaced(self, Y: FloatArray) -> Series:
         """The same rows with other targets."""

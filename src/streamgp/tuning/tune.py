@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from streamgp.batch import SSGPR, FullGP
-from streamgp.batch.evidence import WIDEST, Evidence
+from streamgp.batch.evidence import WIDEST, Evidence, checked
 from streamgp.batch.model import extent
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
@@ -23,7 +24,7 @@ from streamgp.process.memory import Memory, Window, remembered
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, whole
-from streamgp.tuning.time import Series, fit_time
+from streamgp.tuning.time import Series, fit_time, scale2
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.units import standard, units_of
 from streamgp.wrappers.wrapper import Wrapper
@@ -94,9 +95,10 @@ def tune(
         >>> model.rows_seen, 0.005 < model.hyperparameters["noise"] < 0.02
         (0, True)
     """
+    if evidence is None:
+        evidence = Evidence(restarts=0) if isinstance(model, TimeGP) else Evidence()
     if verbose:
-        started = Evidence(restarts=0) if isinstance(model, TimeGP) else Evidence()
-        evidence = _told(started if evidence is None else evidence)
+        evidence = checked(evidence).replaced(progress=partial(_tell, 1 + evidence.restarts))
     if isinstance(model, TimeGP):
         return model.replaced(**_over_time(model, X, Y, time, evidence, rows))
     if time is not None:
@@ -104,20 +106,14 @@ def tune(
     return with_hyperparameters(model, fit_prefix(model, X, Y, evidence, rows, tune_frequencies))
 
 
-def _told(evidence: Evidence) -> Evidence:
-    """The same search, which prints a line now and then."""
-    if not isinstance(evidence, Evidence):
-        return evidence  # which is refused where it is used
-
-    def tell(start: int, iteration: int, value: float) -> None:
-        if iteration % EVERY == 0:
-            place = f"start {start + 1} of {1 + evidence.restarts}, iteration {iteration}"
-            print(f"tune: {place}, log evidence {value:.4g}", file=sys.stderr, flush=True)
-
-    return evidence.replaced(progress=tell)
+def _tell(starts: int, start: int, iteration: int, value: float) -> None:
+    """Print how a search goes, now and then."""
+    if iteration % EVERY == 0:
+        place = f"start {start + 1} of {starts}, iteration {iteration}"
+        print(f"tune: {place}, log evidence {value:.4g}", file=sys.stderr, flush=True)
 
 
-def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence | None, rows: int) -> dict[str, Any]:
+def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence, rows: int) -> dict[str, Any]:
     """The kernel over time and the noise, tuned."""
     whole("rows", rows)
     if X is not None and np.size(X):
@@ -126,7 +122,7 @@ def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence | No
     times = np.arange(float(len(Y))) if time is None else inputs.times(time, len(Y), many=True)
     inputs.refuse(*check(np.empty((len(Y), 0)), Y, False, np.inf), many=True)
     series = Series(times, Y, rows)
-    kernel, noise, _ = fit_time(model.get_params()["time"], model._noise, series, evidence or Evidence(restarts=0))
+    kernel, noise, _ = fit_time(model.get_params()["time"], model._noise, series, checked(evidence))
     return {"time": kernel, "noise": noise}
 
 
@@ -143,9 +139,7 @@ def fit_prefix(
     The arguments are those of :func:`tune`.
     """
     whole("rows", rows)
-    evidence = Evidence() if evidence is None else evidence
-    if not isinstance(evidence, Evidence):
-        raise TypeError(f"evidence must be, for example, Evidence(restarts=2), or None; got {evidence!r}")
+    evidence = Evidence() if evidence is None else checked(evidence)
     if not isinstance(model, StreamModel):
         raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
     X = inputs.rows(X, model._d)
@@ -174,7 +168,7 @@ def fit_prefix(
 
 def _kernel_in_units(batch: FullGP, X: FloatArray, Y: FloatArray) -> tuple[FullGP, Limits]:
     """The batch model, started at the scale of the data where it is far off, and bounds in the units of the data."""
-    kernel, target2 = batch.kernel, _spread2(Y)
+    kernel, target2 = batch.kernel, scale2(Y)
     theta, lengths = kernel.program(*extent(X)).parameters, kernel.input_lengths(X)
     noise = float(batch.hyperparameters["noise"])
     start = theta.copy()
@@ -202,7 +196,7 @@ def _kernel_in_units(batch: FullGP, X: FloatArray, Y: FloatArray) -> tuple[FullG
 
 def _spectrum_in_units(batch: SSGPR, Y: FloatArray) -> tuple[SSGPR, Limits]:
     """The same for Fourier features, whose prior variance is the same everywhere."""
-    target2, settings = _spread2(Y), batch.get_params()
+    target2, settings = scale2(Y), batch.get_params()
     variance = _near(settings["variance"], target2, FAR**2)
     noise = _near(settings["noise"], LIKELY_NOISE * target2, FAR**2)
     batch = batch.replaced(variance=variance, noise=noise)
@@ -214,11 +208,6 @@ def _terms(kernel: Kernel, theta: FloatArray, X: FloatArray) -> FloatArray:
     """d mean k(x, x) / d log(hyperparameter): for the variance of a term of a sum, the term's mean over the rows."""
     weights = np.full(len(X), 1.0 / len(X))
     return kernel.with_values(theta, *extent(X)).weighted_diagonal_gradient(weights, X)
-
-
-def _spread2(Y: FloatArray) -> float:
-    """The variance of the targets; their mean square where they are constant, 1 where they are 0."""
-    return float(np.var(Y, axis=0).max() or np.mean(Y * Y) or 1.0)
 
 
 def _near(value: float, scale: float, factor: float) -> float:

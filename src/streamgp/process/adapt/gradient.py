@@ -33,10 +33,11 @@ def prepare(m: Model, n: int) -> None:
     operations, theta = m.operations, m.parameters
     basis, scratch, growth = m.basis, m.kernel_scratch, m.growth
     value, gradient, total = np.empty(n), np.empty((theta.size, n)), 0.0
+    by_inputs = n < 0  # not a literal False, for which Numba would compile it again
     for h in range(theta.size):
         growth[h] = 0.0
     for i in range(n):
-        program.cross_gradient(operations, theta, basis, i + 1, basis[i], value, gradient, scratch)
+        program.cross_gradient(operations, theta, basis, i + 1, basis[i], by_inputs, value, gradient, scratch)
         total += value[i]
         for h in range(theta.size):
             growth[h] += gradient[h, i]
@@ -84,11 +85,9 @@ def gather(m: Model) -> None:
     count, slopes = parameters.size, np.zeros((2 * p, theta))
     d_k, d_kappa, value, one = np.empty((count, n)), np.empty((count, 1)), np.empty(n), np.empty(1)
     if not fourier:
-        operations, scratch = m.operations, m.kernel_scratch
-        program.cross_gradient(operations, parameters, m.basis, n, seen, value, d_k, scratch)
-        program.cross_gradient(
-            operations, parameters, seen.reshape(1, seen.size), one.size, seen, one, d_kappa, scratch
-        )
+        operations, scratch, alone, by_inputs = m.operations, m.kernel_scratch, seen.reshape(1, seen.size), n < 0
+        program.cross_gradient(operations, parameters, m.basis, n, seen, by_inputs, value, d_k, scratch)
+        program.cross_gradient(operations, parameters, alone, one.size, seen, by_inputs, one, d_kappa, scratch)
     order = np.empty(theta, np.int64)
     used = chosen(m, order)
     mu, alpha, h, g, u = np.empty((t + n, p)), np.empty((n, p)), np.empty(t + n), np.empty(n), np.empty(n)
