@@ -69,7 +69,7 @@ class Configured:
         super().__init_subclass__()
         Configured.registry[registered_name(cls)] = cls
         if "__init__" in vars(cls):
-            parameters = _parameters(cls.__init__)
+            parameters = list(_evaluated(inspect.signature, cls.__init__).parameters.values())[1:]
             cls.described = {p.name: setting for p in parameters if (setting := _setting(p.annotation))}
             cls.__init__ = _remember_settings(cls.__init__, parameters, cls.described)  # type: ignore[method-assign]
             cls.__doc__ = _with_arguments(cls.__doc__, cls.described)
@@ -148,7 +148,7 @@ class Given(SimpleNamespace):
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class Declared(Configured):
-    """Settings as annotated lines of a class, in place of ``__init__``, so that classes inherit those of their bases.
+    """Settings as lines of a class, each annotated with a Setting, so that classes inherit those of their bases.
 
     ``field(default=..., kw_only=False)`` is the one that may be given by position. ``_from_settings`` gets the values.
     """
@@ -159,26 +159,22 @@ class Declared(Configured):
         declared = cls._declared = {}
         for base in reversed(cls.__mro__):
             declared |= vars(base).get("_declared", {})
-        for name, kind in inspect.get_annotations(cls, eval_str=True).items():
-            if not name.startswith("_"):
+        for name, kind in _evaluated(inspect.get_annotations, cls).items():
+            if _setting(kind):  # all other attributes stay what they are
                 value = vars(cls).get(name, MISSING)
                 how = value if isinstance(value, Field) else field(default=value, kw_only=True)
                 default = Parameter.empty if how.default is MISSING else how.default
                 place = Parameter.KEYWORD_ONLY if how.kw_only else BY_POSITION
                 declared[name] = Parameter(name, place, default=default, annotation=kind)
-                if name in vars(cls):
-                    delattr(cls, name)  # settings are no attributes of an object
+                if value is not MISSING:
+                    delattr(cls, name)
         if "__init__" not in vars(cls):
 
             def init(self: Declared, **settings: Any) -> None:
                 self._from_settings(Given(**settings))
 
-            # The reference is made by inspection.
-            init.__module__, init.__name__, init.__qualname__ = (
-                cls.__module__,
-                "__init__",
-                f"{cls.__qualname__}.__init__",
-            )
+            init.__module__, init.__name__ = cls.__module__, "__init__"
+            init.__qualname__ = f"{cls.__qualname__}.__init__"  # the site's reference finds it by its name
             init.__signature__ = _signature(declared.values())  # type: ignore[attr-defined]
             cls.__init__ = init  # type: ignore[assignment, method-assign]
         super().__init_subclass__()
@@ -194,13 +190,12 @@ def _signature(parameters: Iterable[Parameter]) -> inspect.Signature:
     )
 
 
-def _parameters(init: Callable[..., None]) -> list[Parameter]:
-    """The settings of an ``__init__``, with the types themselves."""
+def _evaluated(read: Callable[..., Any], owner: Any) -> Any:
+    """What a function of inspect reads of annotations, with the types themselves."""
     try:
-        signature = inspect.signature(init, eval_str=True)
+        return read(owner, eval_str=True)
     except NameError:  # a type of the user's that is imported for type checkers only
-        signature = inspect.signature(init)
-    return list(signature.parameters.values())[1:]
+        return read(owner)
 
 
 def _setting(kind: Any) -> Setting | None:

@@ -120,7 +120,7 @@ def test_signatures_show_types_without_their_descriptions():
 
 class Loaded(Declared):
     load: Annotated[float, Setting("weight", "N")] = 1.0
-    spring: Spring = field(default=Spring(), kw_only=False)
+    spring: Annotated[Spring, Setting("that carries it")] = field(default=Spring(), kw_only=False)
 
     def _from_settings(self, given):
         self.length = given.load / given.spring.stiffness
@@ -129,7 +129,8 @@ class Loaded(Declared):
 class Rusty(Loaded):
     """A spring that is softer."""
 
-    rust: float
+    rust: Annotated[float, Setting("a share")]
+    color: str = "brown"
     load: Annotated[float, Setting("weight of all", "N", lambda name, value: number(name, value, above=0))] = 3.0
 
 
@@ -143,7 +144,8 @@ def test_settings_as_lines_of_a_class_are_inherited_and_can_be_told_anew():
     assert rusty.get_params() == {"spring": Spring(2.0), "load": 3.0, "rust": 0.1}
     assert repr(rusty) == "Rusty(rust=0.1)"
     assert not hasattr(rusty, "load")
-    assert "Args:\n        load: weight of all (N)." in Rusty.__doc__
+    assert rusty.color == "brown"
+    assert "\n        load: weight of all (N).\n" in Rusty.__doc__
     with pytest.raises(TypeError, match="Rusty needs the setting 'rust'"):
         Rusty()
     with pytest.raises(ValueError, match="load must be a finite number above 0; got -1.0"):
