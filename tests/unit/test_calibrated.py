@@ -10,8 +10,8 @@ from scipy.integrate import quad
 
 import streamgp as sg
 from streamgp import evaluate
+from streamgp.contract.laws import ladder_levels
 from streamgp.contract.model import Shape
-from streamgp.contract.prediction import ladder_levels
 
 N = 3000
 
@@ -480,12 +480,14 @@ def test_rows_of_quantiles_are_those_of_each_row():
     one = model.predict_one(X[0])
     assert len(one.shape) == len(p.shape) == len(ladder_levels(0.9)) + 4
     for name, value in (("cdf", 0.3), ("crps", 0.3), ("log_density", 0.3), ("p_value", 0.3), ("quantile", 0.93)):
-        rows = getattr(p, name)(np.full(400, value))
+        rows = p.quantile(value) if name == "quantile" else getattr(p, name)(np.full(400, value))
         assert rows.shape == (400,)
         assert rows[377] == pytest.approx(getattr(p[377], name)(value), rel=1e-12)
         assert isinstance(getattr(one, name)(value), float)
     both = sg.Calibrated(sg.filters.QKLMS(capacity=20)).track(X, np.column_stack([y, y]))
     assert both.quantile(0.99).shape == both.cdf(0.0).shape == (400, 2)
+    np.testing.assert_array_equal(both.quantile([0.5, 0.93]), [both.quantile(0.5), both.quantile(0.93)])
+    np.testing.assert_array_equal(both.interval([0.5, 0.9])[0], [both.interval(0.5)[0], both.lower])
     np.testing.assert_allclose(both[:, 1].quantile(0.99), p.quantile(0.99), rtol=1e-9)
     np.testing.assert_allclose(p._moved(3.0, 2.0).quantile(0.99), 3.0 + 2.0 * p.quantile(0.99), rtol=1e-12)
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import replace
+import pickle
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from scipy import stats
 from scipy.integrate import quad
 
 import streamgp as sg
-from streamgp.contract.prediction import BESIDE
+from streamgp.contract.laws import ladder_levels
+from streamgp.contract.prediction import packed, unpacked
+from streamgp.contract.shown import BESIDE
 
 
 def test_std_interval_and_density_are_those_of_the_observation():
@@ -46,7 +49,7 @@ def test_a_prediction_is_the_gaussian_of_scipy():
     for q in (1e-300, 0.05, 0.5, 0.95, 1 - 1e-12):
         np.testing.assert_allclose(p.quantile(q), normal.ppf(q), rtol=1e-12)
     np.testing.assert_allclose([p.quantile(0.05), p.quantile(0.95)], p.interval(0.9), rtol=1e-12)
-    np.testing.assert_allclose(p.quantile([0.1, 0.5, 0.9]), normal.ppf([0.1, 0.5, 0.9]), rtol=1e-12)
+    np.testing.assert_allclose(p.quantile([0.1, 0.5]), [normal.ppf(0.1), normal.ppf(0.5)], rtol=1e-12)
     assert 0 < p[0].p_value(1.0 + 37.0 * p[0].std) < 1e-290
     for part in (p[0].cdf(1.0), p[0].quantile(0.3), p[0].pit(1.0), p[0].p_value(2.0), p[0].crps(2.0)):
         assert isinstance(part, float)
@@ -103,13 +106,44 @@ def test_bad_requests_are_refused(call, message):
         call(sg.Prediction(0.0, 1.0, 1.0))
 
 
-def test_levels_of_quantiles_fit_the_mean():
+@pytest.mark.parametrize("shape", [(), (5,), (1,), (5, 2)])
+def test_quantiles_and_intervals_of_several_probabilities_come_one_after_the_other(shape):
+    for p in laws(shape):
+        q = [0.9, 0.05, 0.5]
+        found = p.quantile(q)
+        assert found.shape == (3, *shape)
+        np.testing.assert_allclose(found, [p.quantile(one) for one in q], rtol=1e-12)
+        own = np.linspace(0.1, 0.9, 2 * max(found[0].size, 1)).reshape(2, *shape) if shape else np.array([0.1, 0.9])
+        each = p.quantile(own)
+        if shape:
+            last = (-1,) * len(shape)
+            assert each[(1, *last)] == pytest.approx(p[last].quantile(own[(1, *last)]), rel=1e-9)
+        lower, upper = p.interval([0.5, 0.9])
+        np.testing.assert_array_equal([lower, upper], np.stack([p.interval(0.5), p.interval(0.9)], axis=1))
+
+
+def test_probabilities_of_another_shape_than_the_mean_are_refused():
     p = sg.SOGP().track(np.linspace(0.0, 1.0, 5)[:, None], np.zeros(5))
-    assert p.quantile(0.9).shape == p.quantile(np.full(5, 0.9)).shape == (5,)
-    with pytest.raises(
-        ValueError, match=r"q must be one level, or an array like the mean, of shape \(5,\); got \(2,\)"
-    ):
-        p.quantile([0.1, 0.9])
+    assert p.quantile(0.9).shape == p.quantile(np.full((1, 5), 0.9))[0].shape == (5,)
+    assert p.quantile([0.1, 0.9]).shape == (2, 5)
+    with pytest.raises(ValueError, match=r"k for each number of the mean, of shape \(5,\); got \(2, 3\)"):
+        p.quantile(np.full((2, 3), 0.5))
+
+
+def laws(shape):
+    """A prediction of each law."""
+    rng = np.random.default_rng(0)
+    mean, variance, noise = (values if shape else float(values) for values in rng.random((3, *shape)))
+    plain, steps = sg.Prediction(mean, variance, noise), len(ladder_levels(0.9))
+    ladder = (*(z + 0.0 * mean for z in np.linspace(-1.5, 1.5, steps)), *(0.3 + 0.0 * mean for _ in range(4)))
+    return [
+        plain,
+        sg.CalibratedPrediction(mean, variance, noise, mean - 1.0, mean + 2.0, 0.9, plain),
+        sg.CalibratedPrediction(mean, variance, noise, mean - 1.0, mean + 2.0, 0.9, plain, ladder),
+        sg.StudentTPrediction.of(mean, variance, np.sqrt(noise), 4.0),
+        sg.ClassPrediction.of(mean, variance),
+        sg.CountPrediction.of(mean, variance),
+    ]
 
 
 def predictions_of_every_kind(shape):
@@ -132,7 +166,7 @@ def predictions_of_every_kind(shape):
         sg.ClassPrediction.of(mean, variance),
         sg.CountPrediction.of(mean, variance),
     ):
-        yield replace(kind, **beside)
+        yield kind._with(**beside)
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 2)])
@@ -178,3 +212,56 @@ def test_models_around_alarms_tell_them_too():
         q = around.track(X, y) if isinstance(around, sg.Delayed) else around.track(np.zeros(400, dtype=int), X, y)
         np.testing.assert_array_equal(q.alarm, p.alarm)
         np.testing.assert_array_equal(q.surprise, p.surprise)
+
+
+def test_units_and_wrappers_lose_nothing():
+    for p in predictions_of_every_kind((6, 2)):
+        moved = p._moved(np.array([1.0, -2.0]), np.array([3.0, 0.5]))
+        assert vars(moved).keys() == vars(p).keys()
+        assert moved.law == p.law
+        for name in ("ticket", "surprise", "alarm"):
+            np.testing.assert_array_equal(getattr(moved, name), getattr(p, name))
+        if p.law.has_unit:
+            np.testing.assert_allclose(moved.quantile(0.8), [1.0, -2.0] + p.quantile(0.8) * [3.0, 0.5], rtol=1e-12)
+            np.testing.assert_array_equal(moved.variance_gradient[:, 1], 0.25 * p.variance_gradient[:, 1])
+    X, y = np.arange(80.0)[:, None], np.sin(np.arange(80.0))
+    inside = sg.Standardize(sg.Alarms(sg.KRLST(capacity=5), rate=0.1)).track(X, y)
+    assert inside.surprise.shape == inside.alarm.shape == inside.mean.shape
+
+
+def test_predictions_of_different_laws_together_are_gaussian():
+    plain, *others = (p._with(ticket=None) for p in predictions_of_every_kind((6, 2)))
+    for other in others:
+        for both in (plain._followed_by([other]), other._followed_by([plain])):
+            assert type(both) is sg.Prediction
+            assert set(vars(both)) == {"mean", "variance", "noise", *BESIDE} - {"ticket"}
+    a, b = (sg.StudentTPrediction.of(np.zeros(2), np.ones(2), np.ones(2), dof) for dof in (4.0, 5.0))
+    np.testing.assert_array_equal(a._followed_by([b]).noise, [2.0, 2.0, 5.0 / 3.0, 5.0 / 3.0])
+
+
+def test_a_prediction_is_copied_whole_and_cannot_be_changed():
+    for p in predictions_of_every_kind((6,)):
+        for q in (pickle.loads(pickle.dumps(p)), copy.copy(p), copy.deepcopy(p)):
+            assert (type(q), q.law, vars(q).keys()) == (type(p), p.law, vars(p).keys())
+            np.testing.assert_array_equal(q.quantile(0.3), p.quantile(0.3))
+        with pytest.raises(AttributeError, match="a prediction cannot be changed; mean is what was predicted"):
+            p.mean = 0.0
+    with pytest.raises(TypeError, match="Prediction has no column 'suprise'. Did you mean 'surprise'?"):
+        sg.Prediction(0.0, 1.0, 1.0, suprise=3.0)
+
+
+def test_what_waits_is_packed_in_numbers():
+    for p in predictions_of_every_kind((6, 2)):
+        again = unpacked(packed(p, 2), p, 2)
+        assert again.law == p.law
+        assert vars(again).keys() == vars(p).keys() - {*BESIDE, "components"}
+        for name in ("mean", "variance", "noise"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(p, name))
+        np.testing.assert_array_equal(again.quantile(0.3), p.quantile(0.3))
+
+
+def test_frames_have_whatever_columns_there_are():
+    for p in predictions_of_every_kind((6,)):
+        columns = list(p.to_frame().columns)
+        assert columns[:4] == ["mean", "lower", "upper", "std"]
+        assert {"ticket", "surprise", "alarm", "mean_gradient_1", "variance_gradient_3"} <= set(columns)

@@ -30,8 +30,9 @@ from streamgp.auto.preceded import Preceded
 from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, innermost
 from streamgp.compiled import compile_now
+from streamgp.contract.laws import gaussian_reach
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
+from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.process.prior import Prior
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue

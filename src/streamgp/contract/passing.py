@@ -168,15 +168,4 @@ def empty_like(model: Any, prediction: Prediction) -> Prediction:
 
 def shaped(model: Any, prediction: Prediction, *, many: bool) -> Prediction:
     """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
-    p = prediction.mean.shape[1]
-    if p == 1 and many and not model._shape.scalar:
-        return prediction
-
-    def shaped(part: FloatArray) -> Any:
-        if model._shape.scalar:
-            return part[:, 0] if many else float(part[0, 0])
-        part = part if part.shape[1] == p else np.repeat(part, p, axis=1)
-        return part if many else part[0]
-
-    rows_and_outputs = slice(None) if many else 0, 0 if model._shape.scalar else slice(None)
-    return prediction._each(shaped)._beside(lambda part: part[rows_and_outputs], prediction)
+    return prediction._shaped(scalar=model._shape.scalar, many=many)

@@ -1,33 +1,29 @@
-"""Prediction: a mean with the variance of the function and the noise of the observation."""
+"""Prediction: columns, such as a mean, the variance of the function and the noise of the observation, and a law."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
-from statistics import NormalDist
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, NoReturn, Self, TypeVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from streamgp.contract.inputs import numbers
-from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder
-from streamgp.contract.shown import Shown
-from streamgp.settings import FloatArray, option, probability, whole
+from streamgp.contract.laws import GAUSSIAN, LadderLaw, Law, checked_level, ladder_law, probabilities
+from streamgp.contract.shown import BESIDE, Shown
+from streamgp.settings import FloatArray, nearest, option, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
 Side = Literal["two-sided", "lower", "upper"]
 SIDES = "two-sided", "lower", "upper"
-# Levels up to the median at which the quantiles of calibrated predictions are tracked, besides those of the bounds.
-LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
 
-# What may stand beside the parts that every kind of prediction has: of rows, like the mean, or with axes of its own.
-BESIDE = "ticket", "surprise", "alarm", "mean_gradient", "variance_gradient"
+NUMBERS = "mean", "variance", "noise"  # which every kind of prediction has
+# Columns in the unit of the target, or in its square; points move with the target, too.
+POWERS = dict.fromkeys(("mean", "lower", "upper", "scale", "mean_gradient"), 1)
+POWERS |= dict.fromkeys(("variance", "noise", "variance_gradient"), 2)
+POINTS, GRADIENTS = {"mean", "lower", "upper"}, {"mean_gradient", "variance_gradient"}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Prediction(Shown, Generic[Values]):
     """A Gaussian prediction of one target, of several, or of many rows.
 
@@ -51,38 +47,44 @@ class Prediction(Shown, Generic[Values]):
         (0.67, 1.33)
         >>> round(p.quantile(0.95), 2), round(p.cdf(1.33), 2), round(p.p_value(1.5), 3)
         (1.33, 0.95, 0.012)
+        >>> p.quantile([0.05, 0.5, 0.95]).round(2)
+        array([0.67, 1.  , 1.33])
     """
 
+    # The columns are what ``vars`` holds: arrays like the mean, other predictions, and tuples or dicts of those.
     mean: Values
     variance: Values
     noise: Values
-    ticket: Any = field(default=None, kw_only=True, repr=False)
-    surprise: Any = field(default=None, kw_only=True, repr=False)
-    alarm: Any = field(default=None, kw_only=True, repr=False)
-    mean_gradient: Any = field(default=None, kw_only=True, repr=False)
-    variance_gradient: Any = field(default=None, kw_only=True, repr=False)
+    ticket: Any = None
+    surprise: Any = None
+    alarm: Any = None
+    mean_gradient: Any = None
+    variance_gradient: Any = None
 
-    def __init__(
-        self,
-        mean: Values,
-        variance: Values,
-        noise: Values,
-        *,
-        ticket: Any = None,
-        surprise: Any = None,
-        alarm: Any = None,
-        mean_gradient: Any = None,
-        variance_gradient: Any = None,
-    ) -> None:
-        # Each slot by its own setter, in half the time: what a frozen dataclass would do looks every name up.
-        set_mean(self, mean)
-        set_variance(self, variance)
-        set_noise(self, noise)
-        set_ticket(self, ticket)
-        set_surprise(self, surprise)
-        set_alarm(self, alarm)
-        set_mean_gradient(self, mean_gradient)
-        set_variance_gradient(self, variance_gradient)
+    def __init__(self, mean: Values, variance: Values, noise: Values, **beside: Any) -> None:
+        self._fill(GAUSSIAN, {"mean": mean, "variance": variance, "noise": noise}, beside)
+
+    def _fill(self, law: Law, columns: dict[str, Any], beside: dict[str, Any] | None = None) -> None:
+        """Take columns as one's own, and those that stand beside them, where they are not None."""
+        set_columns(self, "__dict__", columns)
+        set_law(self, law)
+        if beside:
+            for name in beside:
+                if name not in BESIDE:
+                    raise TypeError(f"{type(self).__name__} has no column {name!r}.{nearest(name, BESIDE)}")
+            columns |= {name: column for name, column in beside.items() if column is not None}
+
+    @classmethod
+    def _of(cls, columns: dict[str, Any], law: Law) -> Self:
+        made = cls.__new__(cls)
+        made._fill(law, columns)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"a prediction cannot be changed; {name} is what was predicted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._of, (dict(vars(self)), self.law)
 
     @property
     def std(self) -> Values:
@@ -90,40 +92,56 @@ class Prediction(Shown, Generic[Values]):
         total = self.variance + self.noise
         return math.sqrt(total) if isinstance(total, float) else np.sqrt(total)
 
-    def interval(self, level: float = 0.9) -> tuple[Values, Values]:
-        """Return the central interval that holds the observation with probability ``level``."""
-        half = gaussian_reach(checked_level(level)) * self.std
-        return self.mean - half, self.mean + half
+    def interval(self, level: float | Sequence[float] | FloatArray | None = None) -> tuple[Values, Values]:
+        """Return the central interval that holds the observation with probability ``level``.
+
+        Args:
+            level: None: 0.9, or what the prediction was calibrated for. Of several levels the ends of each are an
+                array, (levels, ...) over the shape of the mean.
+        """
+        if not isinstance(level, float | None) and np.ndim(level):
+            ends: Any = np.array([self.interval(one) for one in np.asarray(level).tolist()])
+            return ends[:, 0], ends[:, 1]
+        law = self.law
+        lower, upper = law.interval(self, law.level if level is None else checked_level(level))
+        return plain(lower), plain(upper)
 
     def deviations(self, y: Any) -> Any:
-        """Return by how many standard deviations of the observation y lies above the mean."""
-        result = (numbers(y, "y") - self.mean) / self.std
-        return plain(result)
+        """Return by how many standard deviations of the observation, on its side, y lies above the mean."""
+        error = numbers(y, "y") - self.mean
+        with np.errstate(over="ignore"):
+            return plain(error / self.law.deviation(self, error))
 
     def quantile(self, q: Any) -> Any:
-        """Return the value below which the observation lies with probability q, above 0 and below 1."""
-        return plain(self.mean + self.std * ndtri(self._levels(q)))
+        """Return the value below which the observation lies with probability q.
 
-    def _levels(self, q: Any) -> FloatArray:
-        """Levels of quantiles, which fit the mean."""
-        levels, shape = np.asarray(probabilities(q)), np.shape(self.mean)
-        if levels.ndim and shape and levels.shape[-1] not in (1, shape[-1]):
+        Args:
+            q: above 0 and below 1. Of several probabilities, (k,), the quantiles are an array, (k, ...) over the shape
+                of the mean. Where rows have probabilities of their own, q has this shape, too.
+        """
+        levels, shape = probabilities(q), np.shape(self.mean)
+        if levels.ndim == 1:
+            levels = levels.reshape(-1, *(1,) * len(shape))
+        elif levels.ndim and levels.shape[1:] != shape:
             raise ValueError(
-                f"q must be one level, or an array like the mean, of shape {shape}; got {levels.shape}. For several "
-                "levels call quantile for each"
+                "q must be one probability, a list of them, or an array (k, ...) with k for each number of the mean, "
+                f"of shape {shape}; got {levels.shape}"
             )
-        return levels
+        return plain(self.law.quantile(self, levels))
 
     def cdf(self, y: Any) -> Any:
         """Return the probability that the observation is at most y."""
-        return plain(self._tails(numbers(y, "y"))[0])
+        return plain(self.law.below(self, numbers(y, "y")))
 
     def pit(self, y: Any) -> Any:
         """Return the probability integral transform of y: uniform along a stream where the prediction is calibrated.
 
         This is ``cdf(y)``; of classes and counts it is the middle of the step that the cdf makes at y.
         """
-        return self.cdf(y)
+        if not self.law.discrete:
+            return self.cdf(y)
+        values = numbers(y, "y")
+        return plain(0.5 * (self.law.below(self, values) - self.law.above(self, values)) + 0.5)
 
     def p_value(self, y: Any, side: Side = "two-sided") -> Any:
         """Return how probable an observation as extreme as y is: small where y is a surprise.
@@ -132,37 +150,28 @@ class Prediction(Shown, Generic[Values]):
             y: the observation, like the mean.
             side: ``"lower"`` and ``"upper"`` look at one side only: the probability of at most and of at least y.
         """
-        below, above = self._tails(numbers(y, "y"))
-        of_both = np.minimum(1.0, 2.0 * np.minimum(below, above))
-        return plain((of_both, below, above)[option("side", side, SIDES)])
+        values, law = numbers(y, "y"), self.law
+        if option("side", side, SIDES):
+            return plain(law.below(self, values) if side == "lower" else law.above(self, values))
+        return plain(np.minimum(1.0, 2.0 * np.minimum(law.below(self, values), law.above(self, values))))
 
     def crps(self, y: Any) -> Any:
         """Return the continuous ranked probability score of y, in the units of y: less is better.
 
-        Of a prediction without spread it is the absolute error. [Gneiting and Raftery 2007] Eq. (21)
+        Of a prediction without spread it is the absolute error, of classes the Brier score. With Student-t noise of at
+        most 1 degree of freedom it is NaN. Of counts it is right to 1e-3 of itself, to 1e-9 where few are likely.
         """
-        error, s = numbers(y, "y") - self.mean, np.asarray(self.std)
-        z = _over(error, s)
-        density = np.exp(-0.5 * z * z - LOG_ROOT_2PI)
-        return plain(error * (ndtr(z) - ndtr(-z)) + s * (2.0 * density - 1.0 / ROOT_PI))
-
-    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
-        """The probabilities of at most y and of at least y, each without cancellation where it is small."""
-        z = _over(y - self.mean, np.asarray(self.std))
-        return ndtr(z), ndtr(-z)
+        return plain(self.law.crps(self, numbers(y, "y")))
 
     def log_density(self, y: Any) -> Any:
-        """Return the log density of the observation y."""
-        s = self.variance + self.noise
-        error = numbers(y, "y") - self.mean
-        result = -0.5 * (np.log(2.0 * np.pi * np.asarray(s)) + error * error / s)
-        return plain(result)
+        """Return the log density of the observation y; of classes and counts the log of its probability."""
+        return plain(self.law.log_density(self, numbers(y, "y")))
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
-        whole("n", n)
+        shape = whole("n", n), *np.shape(self.mean)
         rng = np.random.default_rng(whole("seed", seed, at_least=0))
-        return self.mean + self.std * rng.standard_normal((n, *np.shape(self.mean)))
+        return np.asarray(self.law.sample(self, rng, shape), dtype=np.float64)
 
     def __len__(self) -> int:
         if np.ndim(self.mean) == 0:
@@ -172,63 +181,84 @@ class Prediction(Shown, Generic[Values]):
     def __getitem__(self, index: Any) -> Self:
         """Return the prediction of some of the rows (or outputs), with all that stands beside them."""
         shape = np.shape(self.mean)
-        some: Any = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), shape)[index]))
-        found: Self = some._beside(lambda part: _some(np.asarray(part), shape, index), self)
-        return found._from(self._origin_of(index))
+        return self._each(lambda column: _some(column, shape, index))._from(self._origin_of(index))
 
-    def _followed_by(self, others: Sequence[Prediction]) -> Prediction:
-        """The rows of this prediction, then those of others."""
-        whole = self._each(lambda *parts: np.concatenate(parts), *others)
-        return whole._beside(lambda *parts: np.concatenate(parts), self, *others)
+    # How predictions travel: each of these is one loop over whatever columns there are.
 
-    def _beside(self, change: Callable[..., Any], first: Prediction, *others: Prediction) -> Self:
-        """The same with change(what stands beside the first, and beside others), where all have it."""
-        names = [name for name in BESIDE if getattr(first, name) is not None]
-        if not names:  # as of almost all rows that come alone
-            return self
-        found = {name: [getattr(one, name) for one in (first, *others)] for name in names}
-        known = {name: parts for name, parts in found.items() if all(part is not None for part in parts)}
-        return replace(self, **{name: change(*parts) for name, parts in known.items()})
+    def _each(self, change: Callable[..., Any], *others: Prediction) -> Self:
+        """The prediction whose every column is change(that column of this one, those of others).
 
-    def _each(self, change: Callable[..., Any], *others: Any) -> Prediction:
-        """The prediction whose every part is change(that part of this one, those of others)."""
-        parts = zip(*((p.mean, p.variance, p.noise) for p in (self, *others)), strict=True)
-        return Prediction(*(change(*part) for part in parts))
+        A column that not all have is left out; of different laws remain a mean, a variance and a noise.
+        """
+        alike = all(type(one) is type(self) and one.law == self.law for one in others)
+        kind: Any = type(self) if alike else Prediction
+        columns = {}
+        for name in tuple(vars(self)) if alike else NUMBERS + BESIDE:
+            parts = [getattr(one, name, None) for one in (self, *others)]
+            if all(part is not None for part in parts):
+                columns[name] = _changed(change, parts)
+        return kind._of(columns, self.law if alike else GAUSSIAN)  # type: ignore[no-any-return]
 
-    def _bare(self) -> Prediction:
-        """The same without its components."""
-        return self
-
-    def _listed(self) -> list[Any]:
-        """All parts, in the order in which _each() takes them."""
-        parts: list[Any] = []
-
-        def note(part: Any) -> Any:
-            parts.append(part)
-            return part
-
-        self._each(note)
-        return parts
+    def _with(self, **columns: Any) -> Self:
+        """The same rows with other columns, or with more of them."""
+        return self._of({**vars(self), **columns}, self.law)._from(self._known_origin)
 
     def _with_gradients(self, mean: FloatArray, variance: FloatArray) -> Self:
         """The same with the derivatives of rows, (n, p, d) each."""
-        return replace(self, mean_gradient=mean, variance_gradient=variance)
+        return self._with(mean_gradient=mean, variance_gradient=variance)
 
-    def _moved(self, shift: Any, scale: Any) -> Prediction:
-        """The prediction of shift + scale * y."""
-        return Prediction(shift + scale * self.mean, scale**2 * self.variance, scale**2 * self.noise)
+    def _followed_by(self, others: Sequence[Prediction]) -> Self:
+        """The rows of this prediction, then those of others."""
+        return self._each(lambda *parts: np.concatenate(parts), *others)
+
+    def _moved(self, shift: Any, scale: Any) -> Self:
+        """The prediction of shift + scale * y; classes and counts have no unit and stay."""
+        if not self.law.has_unit:
+            return self
+        factors, columns = (1.0, scale, scale**2), {}
+        for name, column in vars(self).items():
+            if power := POWERS.get(name):
+                column = (np.asarray(factors[power])[..., None] if name in GRADIENTS else factors[power]) * column
+                columns[name] = shift + column if name in POINTS else column
+            elif isinstance(column, Prediction):
+                columns[name] = column._moved(shift, scale)
+            elif isinstance(column, dict):  # the shift belongs to no component
+                columns[name] = {part: one._moved(0.0, scale) for part, one in column.items()}
+            else:
+                columns[name] = column
+        return self._of(columns, self.law)
+
+    def _shaped(self, *, scalar: bool, many: bool) -> Self:
+        """Columns (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
+        p = np.asarray(self.mean).shape[1]
+        if p == 1 and many and not scalar:
+            return self
+        at = slice(None) if many else 0, 0 if scalar else slice(None)
+
+        def shaped(column: FloatArray) -> Any:
+            if not scalar and column.ndim > 1 and column.shape[1] != p:
+                column = np.repeat(column, p, axis=1)
+            return _own(column[at[: column.ndim]])
+
+        return self._each(shaped)
+
+    def _arranged(self, shape: tuple[int, ...]) -> Self:
+        """Columns of rows, (n, ...), as an array of rows of this shape."""
+        like = np.shape(self.mean)
+        return self._each(lambda column: _widened(column, like).reshape(*shape, *column.shape[1:]))
+
+    def _bare(self) -> Prediction:
+        """The same without its components and what stands beside it."""
+        kind: Any = Prediction if "components" in vars(self) else type(self)
+        columns = {name: column for name, column in vars(self).items() if name not in (*BESIDE, "components")}
+        within = {name: column._bare() for name, column in columns.items() if isinstance(column, Prediction)}
+        return kind._of(columns | within, self.law)  # type: ignore[no-any-return]
 
 
-def _setters(kind: type, names: str) -> list[Callable[[Any, Any], None]]:
-    return [getattr(kind, name).__set__ for name in names.split()]
+set_columns = object.__setattr__
+set_law = vars(Shown)["law"].__set__
 
 
-set_mean, set_variance, set_noise, set_ticket, set_surprise, set_alarm, set_mean_gradient, set_variance_gradient = (
-    _setters(Prediction, "mean variance noise ticket surprise alarm mean_gradient variance_gradient")
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CalibratedPrediction(Prediction[Values]):
     """A prediction with calibrated bounds, which need not lie alike on both sides of the mean, and quantiles.
 
@@ -251,9 +281,9 @@ class CalibratedPrediction(Prediction[Values]):
 
     lower: Values
     upper: Values
-    level: float
     raw: Prediction
-    shape: Sequence[Values] | FloatArray = ()
+    shape: tuple[Values, ...]
+    law: LadderLaw
 
     def __init__(
         self,
@@ -265,193 +295,78 @@ class CalibratedPrediction(Prediction[Values]):
         level: float,
         raw: Prediction,
         shape: Sequence[Values] | FloatArray = (),
-        *,
-        ticket: Any = None,
-        surprise: Any = None,
-        alarm: Any = None,
-        mean_gradient: Any = None,
-        variance_gradient: Any = None,
+        **beside: Any,
     ) -> None:
-        Prediction.__init__(
-            self,
-            mean,
-            variance,
-            noise,
-            ticket=ticket,
-            surprise=surprise,
-            alarm=alarm,
-            mean_gradient=mean_gradient,
-            variance_gradient=variance_gradient,
-        )
-        set_lower(self, lower)
-        set_upper(self, upper)
-        set_level(self, level)
-        set_raw(self, raw)
-        set_shape(self, shape)
-
-    def interval(self, level: float | None = None) -> tuple[Values, Values]:
-        """Return the central interval that holds the observation with probability ``level``; by default the bounds."""
-        if level is None or level == self.level:
-            return self.lower, self.upper
-        score, ladder = np.asarray(gaussian_reach(checked_level(level))), self._ladder
-        return plain(self.mean + ladder.at(-score)), plain(self.mean + ladder.at(score))
-
-    def deviations(self, y: Any) -> Any:
-        """Return by how many standard deviations of its side y lies above the mean."""
-        error = numbers(y, "y") - self.mean
-        with np.errstate(over="ignore"):
-            result = error / self._side(error)
-        return plain(result)
-
-    def quantile(self, q: Any) -> Any:
-        """Return the value below which the observation lies with probability q, above 0 and below 1."""
-        return plain(self.mean + self._ladder.at(ndtri(self._levels(q))))
-
-    def log_density(self, y: Any) -> Any:
-        """Return the log density of the observation y."""
-        return plain(self._ladder.log_density(numbers(y, "y") - self.mean))
-
-    def cdf(self, y: Any) -> Any:
-        """Return the probability that the observation is at most y."""
-        return plain(self._ladder.below(numbers(y, "y") - self.mean))
-
-    def crps(self, y: Any) -> Any:
-        """Return the continuous ranked probability score of y, in the units of y: less is better."""
-        return plain(self._ladder.crps(numbers(y, "y") - self.mean))
-
-    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
-        error, ladder = y - self.mean, self._ladder
-        return ladder.below(error), ladder.mirrored.below(-error)
-
-    def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
-        """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
-        zeros = np.zeros(np.shape(self.mean))
-        return self.mean + self._ladder.at(Prediction(zeros, zeros + 1.0, zeros).sample(n, seed))
+        columns = {
+            "mean": mean,
+            "variance": variance,
+            "noise": noise,
+            "lower": lower,
+            "upper": upper,
+            "shape": tuple(shape),
+            "raw": raw,
+        }
+        self._fill(ladder_law(level), columns, beside)
 
     @property
-    def _ladder(self) -> Ladder:
-        """The distribution of the errors."""
-        below: FloatArray = np.asarray(self.mean - self.lower)
-        above: FloatArray = np.asarray(self.upper - self.mean)
-        if not len(self.shape):
-            z = gaussian_reach(self.level)
-            errors = np.stack([-below, np.zeros_like(below), above])
-            return Ladder(np.array([-z, 0.0, z]), errors, np.zeros((4, *below.shape)))
-        shape = np.asarray(self.shape)
-        ratios, tails = shape[:-4], shape[-4:].copy()
-        tails[1] = np.maximum(tails[1] * below, LEAST_DEVIATION)
-        tails[3] = np.maximum(tails[3] * above, LEAST_DEVIATION)
-        reach = np.where(ratios < 0.0, below, above)
-        errors = np.multiply(reach, ratios, out=np.zeros_like(reach), where=ratios != 0.0)  # reach may be infinite
-        return Ladder(_ladder_scores(self.level), errors, tails)
-
-    def _side(self, error: FloatArray) -> FloatArray:
-        """The standard deviation on the side of an error; rounding may leave none beside a large mean."""
-        reach = np.where(error < 0, self.mean - self.lower, self.upper - self.mean)
-        return np.maximum(reach / gaussian_reach(self.level), LEAST_DEVIATION)
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """Mean, variance, noise, lower and upper bound, and the shape."""
-        return self.mean, self.variance, self.noise, self.lower, self.upper, *self.shape
-
-    @classmethod
-    def stacked(cls, told: Sequence[CalibratedPrediction]) -> CalibratedPrediction:
-        """Predictions of one row and one output each, in numbers, as one of all rows, (n, 1) each part."""
-        parts = np.ascontiguousarray(np.array([one.parts for one in told]).T)[:, :, None]
-        own = np.array([(one.raw.mean, one.raw.variance, one.raw.noise) for one in told]).T
-        raw = Prediction(*np.ascontiguousarray(own)[:, :, None])
-        mean, variance, noise, lower, upper = parts[:5]
-        return cls(mean, variance, noise, lower, upper, told[0].level, raw, parts[5:])
-
-    def _each(self, change: Callable[..., Any], *others: Any) -> CalibratedPrediction:
-        mean, variance, noise, lower, upper, *shape = (
-            change(*part) for part in zip(*(p.parts for p in (self, *others)), strict=True)
-        )
-        raw = self.raw._each(change, *(p.raw for p in others))
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw, tuple(shape))
-
-    def _bare(self) -> CalibratedPrediction:
-        return self if type(self.raw) is Prediction else replace(self, raw=self.raw._bare())
-
-    def _listed(self) -> list[Any]:
-        return [*self.parts, *self.raw._listed()]
-
-    def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
-        moved = Prediction._moved(self, shift, scale)
-        lower, upper = shift + scale * self.lower, shift + scale * self.upper
-        raw = self.raw._moved(shift, scale)
-        return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw, self.shape)
-
-
-set_lower, set_upper, set_level, set_raw, set_shape = _setters(CalibratedPrediction, "lower upper level raw shape")
+    def level(self) -> float:
+        """What the bounds were calibrated for."""
+        return self.law.level
 
 
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
-    parts = prediction._bare()._listed()
+    parts: list[FloatArray] = []
+    prediction._bare()._each(parts.append)
     return np.concatenate([part if part.shape[1] == p else np.repeat(part, p, axis=1) for part in parts], axis=1)
 
 
 def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
     """The prediction of which packed() gave these numbers, of the same kind as another one."""
     parts = (numbers[:, start : start + p] for start in range(0, numbers.shape[1], p))
-    return like._each(lambda _: np.ascontiguousarray(next(parts)))
+    return like._bare()._each(lambda _: np.ascontiguousarray(next(parts)))
 
 
-def probabilities(q: Any) -> FloatArray:
-    """Probabilities that are neither 0 nor 1."""
-    values = numbers(q, "q")
-    if not np.all((values > 0.0) & (values < 1.0)):
-        raise ValueError(f"q must be above 0 and below 1; got {q!r}")
-    return values
+def _changed(change: Callable[..., Any], parts: list[Any]) -> Any:
+    """Change a column of several predictions, or all that it consists of."""
+    first = parts[0]
+    if isinstance(first, Prediction):
+        return first._each(change, *parts[1:])
+    if isinstance(first, dict):
+        return {name: _changed(change, [part[name] for part in parts]) for name in first}
+    if isinstance(first, tuple):
+        return tuple([change(*columns) for columns in zip(*parts, strict=True)])
+    return change(*parts)
 
 
-@cache
-def ladder_levels(level: float) -> FloatArray:
-    """The levels at which the quantiles of a prediction with calibrated bounds are tracked, rising."""
-    bound = 0.5 * (1.0 - level)
-    below = [one for one in LEVELS if one == 0.5 or abs(one - bound) > 0.02 * bound]  # no two nearly the same
-    lower = np.sort([bound, *below])
-    levels = np.concatenate([lower, 1.0 - lower[-2::-1]])
-    levels.flags.writeable = False
-    return levels
+def _widened(column: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A column of a mean of this shape, with all of its axes where it has them: outputs may share one variance."""
+    array = np.asarray(column)
+    axes = len(shape)
+    return (
+        array
+        if array.ndim < axes or array.shape[:axes] == shape
+        else np.broadcast_to(array, shape + array.shape[axes:])
+    )
 
 
-@cache
-def _ladder_scores(level: float) -> FloatArray:
-    """The normal scores of these levels."""
-    return np.asarray(ndtri(ladder_levels(level)))
-
-
-def checked_level(level: float) -> float:
-    """A probability that is neither 0 nor 1."""
-    return probability("level", level)
-
-
-@cache
-def gaussian_reach(level: float) -> float:
-    """How many standard deviations the central interval of a Gaussian reaches to either side."""
-    return NormalDist().inv_cdf(0.5 + level / 2.0)
-
-
-def _over(error: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Errors in standard deviations; of none at all any error is infinitely many, and no error none."""
-    with np.errstate(over="ignore"):
-        return np.asarray(error / np.where(deviation == 0.0, LEAST_DEVIATION, deviation))
-
-
-def _some(values: np.ndarray, shape: tuple[int, ...], index: Any) -> Any:
-    """Some of what stands beside a mean of this shape: one for each row, like the mean, or with axes after its own."""
-    if values.ndim >= len(shape):
+def _some(column: Any, shape: tuple[int, ...], index: Any) -> Any:
+    """Some of a column of a mean of this shape: one for each row, like the mean, or with axes after its own."""
+    values = _widened(column, shape)
+    if values.ndim == len(shape):
+        return _own(values[index])
+    if values.ndim > len(shape):
         chosen = np.arange(int(np.prod(shape))).reshape(shape)[index]
-        found = values.reshape(-1, *values.shape[len(shape) :])[chosen]
-    else:
-        index = np.nonzero(index) if np.asarray(index).dtype == bool else index
-        found = values[index[: values.ndim] if isinstance(index, tuple) else index] if values.ndim else values
-    return found.item() if np.ndim(found) == 0 else found
+        return values.reshape(-1, *values.shape[len(shape) :])[chosen]
+    index = np.nonzero(index) if np.asarray(index).dtype == bool else index
+    return _own(values[index[: values.ndim] if isinstance(index, tuple) else index] if values.ndim else values)
+
+
+def _own(values: Any) -> Any:
+    """What users see of a column: an array, or the one thing that it holds."""
+    return values.item() if np.ndim(values) == 0 else values
 
 
 def plain(values: Any) -> Any:
     """Numbers as users see them: a float in place of an array without axes."""
-    return float(values) if np.ndim(values) == 0 else values
+    return values if type(values) is float or np.ndim(values) else float(values)

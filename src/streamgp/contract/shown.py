@@ -11,38 +11,37 @@ import numpy as np
 from streamgp.contract import frames
 from streamgp.contract.frames import Origin
 from streamgp.contract.inputs import numbers
+from streamgp.contract.laws import Law
 
 HEAD, TAIL = 3, 2  # rows that are shown of many
 MOST_OUTPUTS = 4  # that are shown
 BAND = 0.25  # how dense the color of an interval is
 FIRST_BANDS = (0.02, 0.98)  # wider intervals, such as those of the first rows, do not set the scale
+# What may stand beside the numbers of a prediction: of rows, like the mean, or with an axis more.
+BESIDE = "ticket", "surprise", "alarm", "mean_gradient", "variance_gradient"
 
 
 class Shown:
     """A prediction, as far as it is shown."""
 
-    __slots__ = ("_origin",)
+    __slots__ = ("_origin", "law")
+
+    law: Law
 
     def to_frame(self: Any, level: float | None = None, *, backend: str | None = None) -> Any:
         """Return the prediction as a data frame, of the kind that came in, one line for each row.
 
         Its columns are the time, where a column was named, ``mean``, ``lower``, ``upper`` and ``std``, then
-        ``observed`` where the targets are known, ``surprise`` and ``alarm`` of ``Alarms``, and the means of
-        components. With several targets each has its own, such as ``load_mean``. The index of pandas is kept.
+        ``observed`` where the targets are known, and what else there is: ``ticket``, ``surprise`` and ``alarm``,
+        gradients such as ``mean_gradient_1`` by the first input, and the means of components. With several targets each
+        has its own, such as ``load_mean``. The index of pandas is kept.
 
         Args:
             level: of the interval; None: 0.9, or what it was calibrated for.
             backend: the package of another kind of frame: "pandas", "polars", "pyarrow"...; None: the kind that came
                 in, otherwise the first of these that is installed.
         """
-        origin = self._known_origin
-        columns: dict[str, Any] = {}
-        if origin is not None and origin.time is not None:
-            columns[origin.time_name] = origin.time
-        for name, one, observed in self._outputs(origin):
-            for part, values in one._columns(level, observed).items():
-                columns[f"{name}_{part}" if name else part] = values
-        return frames.made(columns, origin, backend)
+        return frames.made(self._in_columns(level), self._known_origin, backend)
 
     def plot(self: Any, y: Any = None, *, time: Any = None, level: float | None = None, ax: Any = None) -> Any:
         """Draw the mean, the interval and the targets over the rows, or over their times; needs matplotlib.
@@ -68,7 +67,7 @@ class Shown:
         outputs = self._outputs(origin)
         axes = drawn_on(ax, len(outputs))
         for (name, one, observed), own in zip(outputs, axes, strict=True):
-            draw(own, when, one._columns(level, observed), getattr(one, "level", 0.9) if level is None else level)
+            draw(own, when, one._columns(level, observed), self.law.level if level is None else level)
             own.set(xlabel=label, ylabel=name or ", ".join(origin.targets if origin is not None else ()))
         return axes[0] if len(axes) == 1 else axes
 
@@ -85,18 +84,11 @@ class Shown:
         return f"{kind}({of}, {', '.join(f'{name}={text}' for name, text in shown.items())})"
 
     def _repr_html_(self: Any) -> str:
-        n, origin = np.size(self.mean) if np.ndim(self.mean) < 2 else len(self), self._known_origin
+        n = len(self) if np.ndim(self.mean) else 1
         few, gap = self._few()
-        columns: dict[str, Sequence[Any]] = {}
-        at = np.arange(n) if gap is None else np.r_[:HEAD, n - TAIL : n]
-        columns["row"] = at.tolist()
-        if origin is not None and origin.time is not None:
-            columns[origin.time_name] = [str(moment) for moment in origin.time[at.tolist()].to_list()]
-        for name, one, observed in few._outputs(few._known_origin):
-            for part, values in one._columns(None, observed).items():
-                columns[f"{name} {part}".strip()] = values if isinstance(values, list) else _brief(values)
-        level = getattr(self, "level", 0.9)
-        return table(f"{type(self).__name__}, {n:,} row{'s' * (n != 1)}, {level:.0%} interval", columns, gap)
+        columns = {"row": np.arange(n)[_ends(n)].tolist()}
+        columns |= {name: _cells(values) for name, values in few._in_columns(None).items() if "gradient" not in name}
+        return table(f"{type(self).__name__}, {n:,} row{'s' * (n != 1)}, {self.law.level:.0%} interval", columns, gap)
 
     def _from(self, origin: Origin | None) -> Self:
         """The same, which knows the frame that its rows came from."""
@@ -118,8 +110,8 @@ class Shown:
 
     def _few(self: Any) -> tuple[Any, int | None]:
         """The first and the last rows, and after how many of them the others are left out; None: nowhere."""
-        n = 1 if np.ndim(self.mean) == 0 else len(self)
-        return (self, None) if n <= HEAD + TAIL + 1 else (self[np.r_[:HEAD, n - TAIL : n]], HEAD)
+        n = len(self) if np.ndim(self.mean) else 1
+        return (self, None) if n <= HEAD + TAIL + 1 else (self[_ends(n)], HEAD)
 
     def _outputs(self: Any, origin: Origin | None) -> list[tuple[str, Any, Any]]:
         """Of each output its name, "" where there is but one, its prediction, and its targets where they are known."""
@@ -134,22 +126,37 @@ class Shown:
             found.append(("" if p == 1 else name, self[:, j], own))
         return found
 
-    def _numbers(self: Any, level: float | None) -> dict[str, Any]:
-        """The numbers of the prediction, at least (1,) each."""
-        lower, upper = self.interval() if level is None else self.interval(level)
-        parts = {"mean": self.mean, "lower": lower, "upper": upper, "std": self.std}
-        return {name: np.atleast_1d(np.asarray(values)) for name, values in parts.items()}
+    def _in_columns(self: Any, level: float | None) -> dict[str, Any]:
+        """The times of rows, and the columns of all outputs."""
+        origin = self._known_origin
+        columns: dict[str, Any] = {}
+        if origin is not None and origin.time is not None:
+            columns[origin.time_name] = origin.time
+        for output, one, observed in self._outputs(origin):
+            columns |= {
+                f"{output}_{name}" if output else name: values for name, values in one._columns(level, observed).items()
+            }
+        return columns
 
     def _columns(self: Any, level: float | None, observed: Any) -> dict[str, Any]:
         """What a frame has of one output, (n,) each."""
-        parts: dict[str, Any] = self._numbers(level)
+        columns: dict[str, Any] = self._numbers(level)
         if observed is not None:
-            parts["observed"] = np.atleast_1d(observed)
-        if self.surprise is not None:
-            alarms = np.atleast_1d(self.alarm).tolist()
-            parts |= {"surprise": np.atleast_1d(self.surprise), "alarm": alarms}
-        components = getattr(self, "components", {})
-        return parts | {f"component_{name}": np.atleast_1d(one.mean) for name, one in components.items()}
+            columns["observed"] = np.atleast_1d(observed)
+        for name in BESIDE:
+            values = np.asarray(getattr(self, name))
+            if values.ndim > np.ndim(self.mean):  # one for each input
+                columns |= {f"{name}_{i + 1}": each for i, each in enumerate(values.reshape(-1, values.shape[-1]).T)}
+            elif values.dtype != object:
+                columns[name] = np.atleast_1d(values) if values.dtype.kind == "f" else np.atleast_1d(values).tolist()
+        components = vars(self).get("components", {})
+        return columns | {f"component_{name}": np.atleast_1d(one.mean) for name, one in components.items()}
+
+    def _numbers(self: Any, level: float | None) -> dict[str, Any]:
+        """The numbers of the prediction, at least (1,) each."""
+        lower, upper = self.interval(level)
+        parts = {"mean": self.mean, "lower": lower, "upper": upper, "std": self.std}
+        return {name: np.atleast_1d(np.asarray(values)) for name, values in parts.items()}
 
 
 def rows_axis(origin: Origin | None, n: int, time: Any = None) -> tuple[Any, str]:
@@ -220,6 +227,18 @@ def table(title: str, columns: Mapping[str, Sequence[Any]], gap: int | None = No
 def facts(title: str, found: Mapping[str, Any]) -> str:
     """What there is to say of something, by name, for a notebook."""
     return table(title, {"": list(found), " ": list(found.values())})
+
+
+def _ends(n: int) -> Any:
+    """The rows that are shown of n."""
+    return slice(None) if n <= HEAD + TAIL + 1 else np.r_[:HEAD, n - TAIL : n]
+
+
+def _cells(values: Any) -> list[Any]:
+    """A column of a frame in text."""
+    if isinstance(values, np.ndarray):
+        return _brief(values)
+    return values if isinstance(values, list) else [str(one) for one in values.to_list()]
 
 
 def _brief(values: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from functools import partial
 from typing import Annotated, Any
@@ -269,7 +268,7 @@ class Fleet(Models):
         rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
         if not len(rows.X):
-            return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=tickets[came.back])
+            return self._shaped(self._prototype._empty(), came)._with(ticket=tickets[came.back])
         checks.refuse(self, rows)
         with self._undone_on_error(rows):
             if not self._shape.covers(certain=False):
@@ -286,7 +285,7 @@ class Fleet(Models):
                 parts.append(prediction)
                 places.append(where)
         together = passing.shaped(self._prototype, joined(parts), many=True)[np.argsort(np.concatenate(places))]
-        return dataclasses.replace(self._shaped(together, came), ticket=tickets[came.back])
+        return self._shaped(together, came)._with(ticket=tickets[came.back])
 
     def resolve(self, tickets: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Learn the targets of rows that were issued, at their inputs as they were, in the order given.
@@ -392,7 +391,7 @@ class Fleet(Models):
         if judged is None:
             return shaped
         nats, kinds = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
-        return dataclasses.replace(shaped, surprise=nats, alarm=words(kinds))
+        return shaped._with(surprise=nats, alarm=words(kinds))
 
     def _watched(
         self, watch: Watch, engine: devices.Engine, rows: Rows, Y: FloatArray
@@ -424,9 +423,7 @@ class Fleet(Models):
         """A prediction of grouped rows, arranged as they came."""
         if came.order is not None:
             return prediction[came.back]
-        like = np.shape(prediction.mean)
-        arranged = prediction._each(lambda part: np.broadcast_to(part, like).reshape(*came.shape, *like[1:]))
-        return arranged._beside(lambda part: part.reshape(*came.shape, *part.shape[1:]), prediction)
+        return prediction._arranged(came.shape)
 
     # Rows on a GPU.
 

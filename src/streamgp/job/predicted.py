@@ -14,26 +14,25 @@ from streamgp.wrappers.alarms import words
 
 def in_columns(
     run: ReadableRun,
-    prediction: Any,
+    p: Any,
     row: np.ndarray,
     y: FloatArray,
     judged: FloatArray | None = None,
     time: list[str] | None = None,
     ticket: list[str] | None = None,
 ) -> PredictedRows:
-    """A MeasuredPrediction in columns, scored.
+    """What the model and the yardsticks beside it predict, in columns, scored.
 
     Args:
         run: whose model predicted.
-        prediction: of n rows.
+        p: of n rows, with the means of the yardsticks.
         row: (n,) their numbers.
         y: (n,) their targets, NaN where unknown.
         judged: (2, n) surprises and kinds of alarms, where the run judges rows.
         time: as the table writes it.
         ticket: names of the rows.
     """
-    p, measured = prediction.own, prediction.yardsticks
-    density, pit = p._ladder.scored(y[:, None] - p.mean)
+    density, pit = p.law.ladder(p).scored(y[:, None] - p.mean)
     columns = p.lower, p.upper, p.std, density, *p.raw.interval(run.level), pit
     if (unknown := np.isinf(columns[2])).any():  # before a scale is known there is nothing to write or to score
         columns = tuple(np.where(unknown, np.nan, column) for column in columns)
@@ -42,7 +41,7 @@ def in_columns(
     if judged is not None and run._alarms is not None:
         p_value, alarm = np.exp(-judged[0]), words(judged[1]).tolist()
     scored = mean, lower, upper, std, y, density, raw_lower, raw_upper, pit
-    return PredictedRows(row, time, *scored, ticket, p_value, alarm, np.concatenate(measured, axis=1))
+    return PredictedRows(row, time, *scored, ticket, p_value, alarm, np.concatenate(p.yardsticks, axis=1))
 
 
 def nothing(run: ReadableRun) -> PredictedRows:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ import numpy as np
 from streamgp.auto.candidates import least_squares
 from streamgp.contract import passing
 from streamgp.contract.model import Row, Shape, StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, Values
+from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
 from streamgp.job.scores import START_UP
 from streamgp.recipes.naive import SeasonalValue
@@ -108,34 +107,6 @@ class Practiced(Mapped):
         return prediction if self.rows_seen >= LINE_FROM else only_where(np.zeros(len(X), dtype=bool), prediction)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MeasuredPrediction(Prediction[Values]):
-    """What a model and the yardsticks beside it predict.
-
-    Args:
-        mean: of the model.
-        variance: of the model.
-        noise: of the model.
-        own: the prediction of the model.
-        yardsticks: the mean of each yardstick.
-    """
-
-    own: CalibratedPrediction
-    yardsticks: tuple[Any, ...]
-
-    @classmethod
-    def of(cls, own: Any, yardsticks: Sequence[Any]) -> MeasuredPrediction:
-        """Both together."""
-        if not isinstance(own, CalibratedPrediction):
-            raise TypeError(f"the model of a run predicts calibrated intervals; got {type(own).__name__}")
-        return cls(own.mean, own.variance, own.noise, own, tuple(yardsticks))
-
-    def _each(self, change: Callable[..., Any], *others: Any) -> MeasuredPrediction:
-        own = self.own._each(change, *(other.own for other in others))
-        means = zip(*(one.yardsticks for one in (self, *others)), strict=True)
-        return MeasuredPrediction.of(own, [change(*parts) for parts in means])
-
-
 class Measured(Composite):
     """The model of a run and its yardsticks: all see the same rows, predict them and learn them at the same time.
 
@@ -201,11 +172,11 @@ class Measured(Composite):
         """Let the model alone take rows; its predictions, of one row each in numbers, or of several rows in arrays."""
         return _few(self._models[0], X, Y)
 
-    def _beside(self, told: Sequence[Any], X: FloatArray, Y: FloatArray) -> MeasuredPrediction:
+    def _beside(self, told: Sequence[Any], X: FloatArray, Y: FloatArray) -> CalibratedPrediction:
         """What the model predicted of rows, from ``_take_few``, beside the yardsticks, which take these rows now."""
-        return MeasuredPrediction.of(_together(told), [_mean(one, X, Y) for one in self._models[1:]])
+        return beside(_together(told), [_mean(one, X, Y) for one in self._models[1:]])
 
-    def _known(self, own: Any, means: list[FloatArray], row: int, *, following: bool = False) -> MeasuredPrediction:
+    def _known(self, own: Any, means: list[FloatArray], row: int, *, following: bool = False) -> CalibratedPrediction:
         """Predictions of this row of the stream, or of rows that follow each other from it on, as far as known."""
         made, first = row - self._horizon, int(self._known_from[0])
         if not 0 <= first <= made:
@@ -213,14 +184,14 @@ class Measured(Composite):
             known = (first >= 0) & (rows >= first)
             own = only_where(known if self._needs_past else rows >= 0, own)
             means[0] = np.where(known[:, None], means[0], np.nan)
-        return MeasuredPrediction.of(own, means)
+        return beside(own, means)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         model, *yardsticks = self._models
         means = [one._predict(X).mean for one in yardsticks]
         return self._known(model._predict(X, conditions), means, self.rows_seen)
 
-    def upcoming(self) -> MeasuredPrediction:
+    def upcoming(self) -> CalibratedPrediction:
         """What was predicted of the next rows, as many as the horizon has; without the yardsticks, NaN."""
         ahead = next((one for one in self._models[0]._family() if isinstance(one, Ahead)), None)
         coming = self._models[0]._empty() if ahead is None else ahead.upcoming()
@@ -231,7 +202,7 @@ class Measured(Composite):
 
     def _empty(self) -> Prediction:
         means = [np.empty((0, 1))] * (len(self._models) - 1)
-        return passing.empty_like(self, MeasuredPrediction.of(self._models[0]._empty(), means))
+        return passing.empty_like(self, beside(self._models[0]._empty(), means))
 
     def _issued_width(self, p: int) -> int:
         return sum(model._issued_width(p) for model in self._models)
@@ -248,6 +219,13 @@ class Measured(Composite):
             model._resolve(X, Y, np.ascontiguousarray(part), None if k else conditions)
         if self._known_from[0] < 0 and not np.isnan(Y).all():
             self._known_from[0] = self.rows_seen
+
+
+def beside(own: Any, means: Sequence[Any]) -> CalibratedPrediction:
+    """What a model predicts, and the mean of each yardstick beside it."""
+    if not isinstance(own, CalibratedPrediction):
+        raise TypeError(f"the model of a run predicts calibrated intervals; got {type(own).__name__}")
+    return own._with(yardsticks=tuple(means))
 
 
 def _taken(
@@ -277,7 +255,9 @@ def _together(told: Sequence[Any]) -> Any:
     parts: list[Any] = []
     for single, some in groupby(told, lambda one: isinstance(one.mean, float)):
         predictions = list(some)
-        parts += [CalibratedPrediction.stacked(predictions)] if single else predictions
+        if single:
+            predictions = [predictions[0]._each(lambda *rows: np.array(rows)[:, None], *predictions[1:])]
+        parts += predictions
     return joined(parts)
 
 
@@ -293,5 +273,9 @@ def only_where(known: np.ndarray, prediction: Some) -> Some:
     """A prediction, NaN in the rows of which nothing is known, (n,)."""
     if known.all():
         return prediction
-    found: Any = prediction._each(lambda part: np.where(known.reshape(-1, *(1,) * (np.ndim(part) - 1)), part, np.nan))
-    return found  # type: ignore[no-any-return]
+
+    def where_known(part: np.ndarray) -> np.ndarray:
+        place = known.reshape(-1, *(1,) * (part.ndim - 1))
+        return np.where(place, part, np.nan) if part.dtype.kind == "f" else part
+
+    return prediction._each(where_known)

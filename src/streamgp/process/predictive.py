@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import erfc, ndtr, owens_t, pdtr, pdtrc
 
 from streamgp.compiled import compile_now
-from streamgp.contract.inputs import numbers
-from streamgp.contract.prediction import Prediction, Values, checked_level, plain, probabilities
+from streamgp.contract.laws import GAUSSIAN, Law
+from streamgp.contract.prediction import Prediction, Values
 from streamgp.process import observation
-from streamgp.settings import FloatArray, whole
+from streamgp.settings import FloatArray
 
 ROWS_AT_ONCE = 1000  # of an interval: some hundred numbers for each
 COUNTS_SUMMED = 2000  # of a score
@@ -40,7 +40,6 @@ def variance_ratio(dof: float) -> float:
     return dof / (dof - 2.0) if dof > 2 else math.nan
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TimePrediction(Prediction[Values]):
     """A prediction that knows of which parts of the function it is made.
 
@@ -54,92 +53,146 @@ class TimePrediction(Prediction[Values]):
 
     components: dict[str, Prediction]
 
-    def _bare(self) -> Prediction:
-        return Prediction(self.mean, self.variance, self.noise)
-
-    def _each(self, change: Callable[..., Any], *others: Any) -> Prediction:
-        whole = Prediction._each(self, change, *others)
-        if not all(isinstance(other, TimePrediction) for other in others):
-            return whole
-        parts = {
-            name: one._each(change, *(o.components[name] for o in others)) for name, one in self.components.items()
-        }
-        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
-
-    def _moved(self, shift: Any, scale: Any) -> TimePrediction:
-        whole = Prediction._moved(self, shift, scale)
-        parts = {name: one._moved(0.0, scale) for name, one in self.components.items()}
-        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
+    def __init__(
+        self, mean: Values, variance: Values, noise: Values, components: dict[str, Prediction], **beside: Any
+    ) -> None:
+        columns = {"mean": mean, "variance": variance, "noise": noise, "components": components}
+        self._fill(GAUSSIAN, columns, beside)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True)
+class StudentTLaw(Law):
+    """A function that is Gaussian, and noise of a ``scale`` with these degrees of freedom."""
+
+    dof: float
+
+    def interval(self, p: Any, level: float) -> tuple[Any, Any]:
+        half = self._by_rows(_student_t_reach, 1.0 - level, p)
+        return p.mean - half, p.mean + half
+
+    def quantile(self, p: Any, q: FloatArray) -> Any:
+        reach = self._by_rows(_student_t_reach, 2.0 * np.minimum(q, 1.0 - q), p)
+        return p.mean + np.where(q < 0.5, -reach, reach)
+
+    def below(self, p: Any, y: FloatArray) -> Any:
+        return self._by_rows(_student_t_below, y - p.mean, p)
+
+    def above(self, p: Any, y: FloatArray) -> Any:
+        return self._by_rows(_student_t_below, -(y - p.mean), p)
+
+    def crps(self, p: Any, y: FloatArray) -> Any:
+        return self._by_rows(_student_t_crps, y - p.mean, p)
+
+    def log_density(self, p: Any, y: FloatArray) -> Any:
+        return _log_density(observation.STUDENT_T, self.dof, y, p.mean, p.variance, p.scale**2)
+
+    def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        latent = p.mean + np.sqrt(p.variance) * rng.standard_normal(shape)
+        return latent + p.scale * rng.standard_t(self.dof, shape)
+
+    def _by_rows(self, function: Callable[..., FloatArray], first: Any, p: Any) -> FloatArray:
+        """function(first, variance, scale, dof), some rows at a time."""
+        shape = np.broadcast_shapes(np.shape(first), np.shape(p.mean))
+        flat = [np.broadcast_to(part, shape).ravel() for part in (first, p.variance, p.scale)]
+        blocks = [slice(b, b + ROWS_AT_ONCE) for b in range(0, max(flat[0].size, 1), ROWS_AT_ONCE)]
+        return np.concatenate([function(*(part[b] for part in flat), self.dof) for b in blocks]).reshape(shape)
+
+
 class StudentTPrediction(Prediction[Values]):
     """A prediction with Student-t noise.
 
     Args:
         mean: scalar, (p,), (n,) or (n, p).
         variance: of the function, which is Gaussian.
-        noise: variance of the noise; NaN where it has none, up to 2 degrees of freedom.
         scale: of the noise.
-        dof: its degrees of freedom.
+        dof: its degrees of freedom; up to 2 the noise has no variance, and ``noise`` is NaN.
     """
 
     scale: Values
-    dof: float
+    law: StudentTLaw
 
-    @staticmethod
-    def of(mean: Any, variance: Any, scale: Any, dof: float) -> StudentTPrediction:
+    def __init__(self, mean: Values, variance: Values, scale: Values, dof: float, **beside: Any) -> None:
+        self._fill(StudentTLaw(dof), {"mean": mean, "variance": variance, "scale": scale}, beside)
+
+    @classmethod
+    def of(cls, mean: Any, variance: Any, scale: Any, dof: float) -> Self:
         """Return the prediction of a function with this mean and variance."""
-        return StudentTPrediction(mean, variance, variance_ratio(dof) * scale**2, scale, dof)
+        return cls(mean, variance, scale, dof)
 
-    def interval(self, level: float = 0.9) -> tuple[Values, Values]:
-        """Return the central interval that holds the observation with probability ``level``."""
-        half = self._by_rows(_student_t_reach, 1.0 - checked_level(level))
-        return self.mean - half, self.mean + half
+    @property
+    def noise(self) -> Values:  # type: ignore[override]  # follows from the scale
+        """Variance of the noise."""
+        return variance_ratio(self.law.dof) * self.scale**2
 
-    def quantile(self, q: Any) -> Any:
-        """Return the value below which the observation lies with probability q, above 0 and below 1."""
-        q = probabilities(q)
-        reach = self._by_rows(_student_t_reach, 2.0 * np.minimum(q, 1.0 - q))
-        return plain(self.mean + np.where(q < 0.5, -reach, reach))
-
-    def crps(self, y: Any) -> Any:
-        """Return the continuous ranked probability score of y; NaN up to 1 degree of freedom, where it has no mean."""
-        return plain(self._by_rows(_student_t_crps, numbers(y, "y") - self.mean))
-
-    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
-        error = y - self.mean
-        return self._by_rows(_student_t_below, error), self._by_rows(_student_t_below, -error)
-
-    def _by_rows(self, function: Callable[..., FloatArray], first: Any) -> Any:
-        """function(first, variance, scale, dof), some rows at a time."""
-        shape = np.broadcast_shapes(np.shape(first), np.shape(self.mean))
-        flat = [np.broadcast_to(part, shape).ravel() for part in (first, self.variance, self.scale)]
-        blocks = [slice(b, b + ROWS_AT_ONCE) for b in range(0, max(flat[0].size, 1), ROWS_AT_ONCE)]
-        return plain(np.concatenate([function(*(part[b] for part in flat), self.dof) for b in blocks]).reshape(shape))
-
-    def log_density(self, y: Any) -> Any:
-        """Return the log density of the observation y."""
-        values = numbers(y, "y")
-        return _log_density(observation.STUDENT_T, self.dof, values, self.mean, self.variance, self.scale**2)
-
-    def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
-        """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
-        rng, shape = _generator(n, seed), (n, *np.shape(self.mean))
-        latent = self.mean + np.sqrt(self.variance) * rng.standard_normal(shape)
-        return np.asarray(latent + self.scale * rng.standard_t(self.dof, shape))
-
-    def _each(self, change: Callable[..., Any], *others: Any) -> StudentTPrediction:
-        mean, variance, scale = (
-            change(*(getattr(p, name) for p in (self, *others))) for name in ("mean", "variance", "scale")
-        )
-        return StudentTPrediction.of(mean, variance, scale, self.dof)
-
-    def _moved(self, shift: Any, scale: Any) -> StudentTPrediction:
-        return StudentTPrediction.of(shift + scale * self.mean, scale**2 * self.variance, scale * self.scale, self.dof)
+    @property
+    def dof(self) -> float:
+        """Degrees of freedom of the noise."""
+        return self.law.dof
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True)
+class ClassLaw(Law):
+    """Classes 0 and 1: the function lies in ``latent``, below Phi."""
+
+    discrete, has_unit = True, False
+
+    def quantile(self, p: Any, q: FloatArray) -> Any:
+        return np.where(1.0 - np.asarray(p.mean) >= q, 0.0, 1.0)
+
+    def below(self, p: Any, y: FloatArray) -> Any:
+        zero = ndtr(-p.latent.mean / np.sqrt(1.0 + p.latent.variance))
+        return np.where(y >= 1.0, 1.0, np.where(y >= 0.0, zero, 0.0)) + np.where(np.isnan(y), np.nan, 0.0)
+
+    def above(self, p: Any, y: FloatArray) -> Any:
+        return np.where(y <= 0.0, 1.0, np.where(y <= 1.0, p.mean, 0.0)) + np.where(np.isnan(y), np.nan, 0.0)
+
+    def crps(self, p: Any, y: FloatArray) -> Any:
+        one, nearest = np.asarray(p.mean), np.clip(y, 0.0, 1.0)
+        return np.abs(y - nearest) + nearest * (1.0 - one) ** 2 + (1.0 - nearest) * one**2
+
+    def log_density(self, p: Any, y: FloatArray) -> Any:
+        return _log_probability(observation.PROBIT, y, is_class, p.latent)
+
+    def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return rng.random(shape) < p.mean
+
+
+@dataclass(frozen=True)
+class CountLaw(Law):
+    """Counts: the function lies in ``latent``, the logarithm of their rate."""
+
+    discrete, has_unit = True, False
+
+    def quantile(self, p: Any, q: FloatArray) -> Any:
+        return self._by_counts(_quantile, q, p)
+
+    def below(self, p: Any, y: FloatArray) -> Any:
+        return self._by_counts(_at_most, np.floor(y), p)
+
+    def above(self, p: Any, y: FloatArray) -> Any:
+        return self._by_counts(_more_than, np.ceil(y) - 1.0, p)
+
+    def crps(self, p: Any, y: FloatArray) -> Any:
+        return self._by_counts(_count_crps, y, p)
+
+    def log_density(self, p: Any, y: FloatArray) -> Any:
+        return _log_probability(observation.POISSON, y, is_count, p.latent)
+
+    def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        drawn = p.latent.mean + np.sqrt(p.latent.variance) * rng.standard_normal(shape)
+        with np.errstate(over="ignore"):
+            rate = np.exp(drawn)
+        few = rng.poisson(np.minimum(rate, MOST_COUNTS)).astype(np.float64)
+        return np.where(rate < MOST_COUNTS, few, np.round(rate))
+
+    def _by_counts(self, function: Callable[..., FloatArray], first: FloatArray, p: Any) -> FloatArray:
+        """function(first, mean, standard deviation) of the log rate, row by row."""
+        shape = np.broadcast_shapes(np.shape(first), np.shape(p.mean))
+        parts = first, p.latent.mean, np.sqrt(p.latent.variance)
+        flat = (np.broadcast_to(part, shape).ravel().astype(np.float64) for part in parts)
+        return function(*flat).reshape(shape)
+
+
 class LatentPrediction(Prediction[Values]):
     """A prediction of observations that are not numbers on the scale of the function; see its two kinds.
 
@@ -151,128 +204,47 @@ class LatentPrediction(Prediction[Values]):
     """
 
     latent: Prediction
+    kind: ClassVar[Law]
 
-    def pit(self, y: Any) -> Any:
-        """Return the middle of the step that the cdf makes at y."""
-        below, above = self._tails(numbers(y, "y"))
-        return plain(0.5 * (below - above) + 0.5)
-
-    def _each(self, change: Callable[..., Any], *others: Any) -> LatentPrediction:
-        mean, variance, noise = (
-            change(*(getattr(p, name) for p in (self, *others))) for name in ("mean", "variance", "noise")
-        )
-        return type(self)(mean, variance, noise, self.latent._each(change, *(p.latent for p in others)))
-
-    def _moved(self, shift: Any, scale: Any) -> LatentPrediction:
-        return self  # classes and counts have no unit
+    def __init__(self, mean: Values, variance: Values, noise: Values, latent: Prediction, **beside: Any) -> None:
+        columns = {"mean": mean, "variance": variance, "noise": noise, "latent": latent}
+        self._fill(self.kind, columns, beside)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClassPrediction(LatentPrediction[Values]):
     """A prediction of classes 0 and 1; ``mean`` is the probability of 1, ``latent`` the function below Phi."""
 
-    @staticmethod
-    def of(mean: Any, variance: Any) -> ClassPrediction:
+    kind = ClassLaw()
+
+    @classmethod
+    def of(cls, mean: Any, variance: Any) -> Self:
         """Return the prediction for a function with this mean and variance."""
         s = 1.0 + variance
         z = mean / np.sqrt(s)
         probability = ndtr(z)
         # E[Phi(f) (1 - Phi(f))] by Owen's function; the rest of p (1 - p) is the variance of Phi(f).
         noise = 2.0 * owens_t(z, 1.0 / np.sqrt(s + variance))
-        return ClassPrediction(
-            probability,
-            np.maximum(probability * ndtr(-z) - noise, 0.0),
-            noise,
-            Prediction(mean, variance, np.zeros_like(variance)),
-        )
-
-    def log_density(self, y: Any) -> Any:
-        """Return the log probability of the class y; -inf for what is none."""
-        return _log_probability(observation.PROBIT, numbers(y, "y"), is_class, self.latent)
+        known = np.maximum(probability * ndtr(-z) - noise, 0.0)
+        return cls(probability, known, noise, Prediction(mean, variance, np.zeros_like(variance)))
 
     @property
     def probability(self) -> Values:
         """The probability of class 1."""
         return self.mean
 
-    def interval(self, level: float = 0.9) -> tuple[Values, Values]:
-        """Return the central interval: 0 and 1, or one of them twice where the other is improbable enough."""
-        tail = 0.5 * (1.0 - checked_level(level))
-        below = 1.0 - np.asarray(self.mean)
-        return plain(np.where(below >= tail, 0.0, 1.0)), plain(np.where(below >= 1.0 - tail, 0.0, 1.0))
 
-    def quantile(self, q: Any) -> Any:
-        """Return the smaller class that the observation does not exceed with probability q, above 0 and below 1."""
-        return plain(np.where(1.0 - np.asarray(self.mean) >= probabilities(q), 0.0, 1.0))
-
-    def crps(self, y: Any) -> Any:
-        """Return the continuous ranked probability score of y, which is the Brier score."""
-        values, p = numbers(y, "y"), np.asarray(self.mean)
-        nearest = np.clip(values, 0.0, 1.0)
-        return plain(np.abs(values - nearest) + nearest * (1.0 - p) ** 2 + (1.0 - nearest) * p**2)
-
-    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
-        one, zero = np.asarray(self.mean), ndtr(-self.latent.mean / np.sqrt(1.0 + self.latent.variance))
-        below = np.where(y >= 1.0, 1.0, np.where(y >= 0.0, zero, 0.0))
-        above = np.where(y <= 0.0, 1.0, np.where(y <= 1.0, one, 0.0))
-        missing = np.where(np.isnan(y), np.nan, 0.0)
-        return below + missing, above + missing
-
-    def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
-        """Return n draws of the class, an array (n, ...) over the shape of the mean."""
-        return np.asarray(_generator(n, seed).random((n, *np.shape(self.mean))) < self.mean, dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CountPrediction(LatentPrediction[Values]):
     """A prediction of counts; ``mean`` is that of the count, ``latent`` the logarithm of its rate."""
 
-    @staticmethod
-    def of(mean: Any, variance: Any) -> CountPrediction:
+    kind = CountLaw()
+
+    @classmethod
+    def of(cls, mean: Any, variance: Any) -> Self:
         """Return the prediction for a log rate with this mean and variance."""
         with np.errstate(over="ignore"):
             rate = np.exp(mean + 0.5 * variance)
             spread = np.exp(2.0 * mean + variance) * np.expm1(variance)
-        return CountPrediction(rate, spread, rate, Prediction(mean, variance, np.zeros_like(variance)))
-
-    def log_density(self, y: Any) -> Any:
-        """Return the log probability of the count y; -inf for what is none."""
-        return _log_probability(observation.POISSON, numbers(y, "y"), is_count, self.latent)
-
-    def interval(self, level: float = 0.9) -> tuple[Values, Values]:
-        """Return the central interval, whole numbers: the count is below or above with at most (1 - level) / 2 each."""
-        tail = 0.5 * (1.0 - checked_level(level))
-        return self.quantile(tail), self.quantile(1.0 - tail)
-
-    def quantile(self, q: Any) -> Any:
-        """Return the smallest count that the observation does not exceed with probability q, above 0 and below 1."""
-        return plain(self._by_counts(_quantile, probabilities(q)))
-
-    def crps(self, y: Any) -> Any:
-        """Return the continuous ranked probability score of y, to 1e-3 of itself; to 1e-9 where counts are few.
-
-        Few are 2000 that hold all but 1e-12; of more, some stand for those between.
-        """
-        return plain(self._by_counts(_count_crps, numbers(y, "y")))
-
-    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
-        return self._by_counts(_at_most, np.floor(y)), self._by_counts(_more_than, np.ceil(y) - 1.0)
-
-    def _by_counts(self, function: Callable[..., FloatArray], first: FloatArray) -> FloatArray:
-        """function(first, mean, standard deviation) of the log rate, row by row."""
-        shape = np.broadcast_shapes(first.shape, np.shape(self.mean))
-        parts = first, self.latent.mean, np.sqrt(self.latent.variance)
-        flat = (np.broadcast_to(part, shape).ravel().astype(np.float64) for part in parts)
-        return function(*flat).reshape(shape)
-
-    def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
-        """Return n draws of the count, an array (n, ...) over the shape of the mean."""
-        rng, latent = _generator(n, seed), self.latent
-        drawn = latent.mean + np.sqrt(latent.variance) * rng.standard_normal((n, *np.shape(self.mean)))
-        with np.errstate(over="ignore"):
-            rate = np.exp(drawn)
-        few = rng.poisson(np.minimum(rate, MOST_COUNTS)).astype(np.float64)
-        return np.asarray(np.where(rate < MOST_COUNTS, few, np.round(rate)))
+        return cls(rate, spread, rate, Prediction(mean, variance, np.zeros_like(variance)))
 
 
 def _gaussians(variance: FloatArray, scale: FloatArray, dof: float) -> tuple[FloatArray, FloatArray]:
@@ -285,10 +257,15 @@ def _gaussians(variance: FloatArray, scale: FloatArray, dof: float) -> tuple[Flo
     return np.sqrt(2.0 * (variance[:, None] + scale[:, None] ** 2 * np.exp(-u))), weights / weights.sum()
 
 
+def _weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """values @ weights, (n,), but to the last bit whatever other rows there are."""
+    return np.asarray(np.sum(values * weights, axis=1))
+
+
 def _student_t_below(error: FloatArray, variance: FloatArray, scale: FloatArray, dof: float) -> FloatArray:
     """The probability of an error at most as large."""
     std, weights = _gaussians(variance, scale, dof)
-    return np.asarray(0.5 * erfc(-error[:, None] / std) @ weights)
+    return 0.5 * _weighed(erfc(-error[:, None] / std), weights)
 
 
 def _student_t_reach(outside: FloatArray, variance: FloatArray, scale: FloatArray, dof: float) -> FloatArray:
@@ -297,12 +274,14 @@ def _student_t_reach(outside: FloatArray, variance: FloatArray, scale: FloatArra
     The probability beyond h falls and is convex: Newton's steps from 0 never go too far.
     """
     std, weights = _gaussians(variance, scale, dof)
-    h = np.zeros_like(variance)
+    h, going = np.zeros_like(variance), np.ones(variance.shape, dtype=bool)
     for _ in range(100):
         z = h[:, None] / std
-        step = (erfc(z) @ weights - outside) / ((2.0 / math.sqrt(math.pi) * np.exp(-z * z) / std) @ weights)
+        slope = _weighed(2.0 / math.sqrt(math.pi) * np.exp(-z * z) / std, weights)
+        step = np.where(going, (_weighed(erfc(z), weights) - outside) / slope, 0.0)
         h += step
-        if np.all(np.abs(step) <= 1e-12 * h):
+        going &= ~(np.abs(step) <= 1e-12 * h)
+        if not going.any():
             break
     return h
 
@@ -313,11 +292,11 @@ def _student_t_crps(error: FloatArray, variance: FloatArray, scale: FloatArray, 
         return np.full_like(error, np.nan)
     std, weights = _gaussians(variance, scale, dof)
     z = error[:, None] / std
-    apart = (error[:, None] * (1.0 - erfc(z)) + std / math.sqrt(math.pi) * np.exp(-z * z)) @ weights
+    apart = _weighed(error[:, None] * (1.0 - erfc(z)) + std / math.sqrt(math.pi) * np.exp(-z * z), weights)
     among = np.zeros_like(error)
     for weight, of_one in zip(weights, std.T, strict=True):
-        among += weight * np.sqrt(of_one[:, None] ** 2 + std**2) @ weights
-    return np.asarray(apart - 0.5 * among / math.sqrt(math.pi))
+        among += weight * _weighed(np.sqrt(of_one[:, None] ** 2 + std**2), weights)
+    return apart - 0.5 * among / math.sqrt(math.pi)
 
 
 def _quantile(p: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
@@ -380,7 +359,7 @@ def _log_probability(kind: int, y: FloatArray, possible: Callable[[FloatArray], 
     impossible = ~(np.isnan(y) | possible(y))
     known = np.where(impossible, np.nan, y)
     result = _log_density(kind, 1.0, known, latent.mean, latent.variance, 1.0)
-    return plain(np.where(impossible, -np.inf, result))
+    return np.where(impossible, -np.inf, result)
 
 
 def _log_density(kind: int, dof: float, y: FloatArray, *parts: Any) -> Any:
@@ -391,9 +370,4 @@ def _log_density(kind: int, dof: float, y: FloatArray, *parts: Any) -> Any:
     out = np.empty_like(y)
     compile_now(observation.log_densities)
     observation.log_densities(kind, dof, y, mean, variance, noise, out)
-    return plain(out.reshape(shape))
-
-
-def _generator(n: int, seed: int) -> np.random.Generator:
-    whole("n", n)
-    return np.random.default_rng(whole("seed", seed, at_least=0))
+    return out.reshape(shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
@@ -286,7 +285,7 @@ class Alarms(Wrapper):
             start = stop
         if not report:
             return None
-        return dataclasses.replace(joined(parts), surprise=judged[0], alarm=words(judged[1]))
+        return joined(parts)._with(surprise=judged[0], alarm=words(judged[1]))
 
     def _some(
         self, X: FloatArray, Y: FloatArray, came: FloatArray, conditions: FloatArray | None

@@ -15,8 +15,9 @@ from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
+from streamgp.contract.laws import gaussian_reach, ladder_levels
 from streamgp.contract.model import Row, StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach, ladder_levels
+from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,7 +150,7 @@ class Delayed(Late):
                 self._begin(X, None, self._shape.scalar, False, many=False)
             passing.refuse_unfit(self, X)
             ticket = self.rows_seen
-            return replace(passing.shaped(self, self._put(X, self._own_time(conditions)), many=False), ticket=ticket)
+            return passing.shaped(self, self._put(X, self._own_time(conditions)), many=False)._with(ticket=ticket)
 
     def _own_time(self, conditions: FloatArray | None) -> float:
         if conditions is not None and self._needs_time:
@@ -188,7 +187,7 @@ class Delayed(Late):
             passing.refuse_unfit(self, waited[None, : self._d], Y)
             prediction = self._unpacked(self._waiting[ticket][None])
             self._take_out(ticket, self._screened(Y), timed(conditions, own))
-        return replace(passing.shaped(self, prediction, many=False), ticket=ticket)
+        return passing.shaped(self, prediction, many=False)._with(ticket=ticket)
 
     def _learned(self) -> float:
         """The time of the last row learned, where the model learns as of times; NaN: there was none."""

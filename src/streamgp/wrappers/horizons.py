@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated, Any
 
 import numpy as np
@@ -190,7 +189,7 @@ class CalibratedForecasts(Mapped):
         lines[:, line, step] = raw.mean, raw.variance, raw.noise
         by_line = self._trackers._calibrate(Prediction(*lines.reshape(3, len(lines[0]), -1)), None)
         by_step = by_line._each(lambda part: np.reshape(part, (-1, self._steps, p))[line, step])
-        return dataclasses.replace(by_step, raw=raw)
+        return by_step._with(raw=raw)
 
     # What can be read.
 

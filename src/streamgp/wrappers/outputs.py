@@ -100,6 +100,5 @@ class _EachTrajectories(Trajectories):
 
 def _side_by_side(predictions: list[Any]) -> Prediction:
     """Predictions of single outputs as one."""
-    kind = type(predictions[0]) if len({type(p) for p in predictions}) == 1 else Prediction
-    together: Prediction = kind._each(predictions[0], lambda *parts: np.hstack(parts), *predictions[1:])
+    together: Prediction = predictions[0]._each(lambda *parts: np.hstack(parts), *predictions[1:])
     return together

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, WEIGHT
 from streamgp.contract.freerun import Independent, Trajectories
 from streamgp.contract.lanes import ALONE, PREDICTED, TAKEN, Lanes
+from streamgp.contract.laws import GAUSSIAN
 from streamgp.contract.model import Health, Row, Shape, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import on, reset_memories
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.process.predictive import TimePrediction
 from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
@@ -165,13 +164,12 @@ class Standardize(StackableWrapper, Mapped):
         return each[0] if self._lanes is ALONE else np.repeat(each, np.diff(self._lanes.starts), axis=0)
 
     def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
-        if isinstance(prediction, TimePrediction):  # all together as rows have it that are learned, to the last bit
-            whole = self._back(X, prediction._bare())
-            moved = super()._back(X, prediction)
-            return replace(moved, mean=whole.mean, variance=whole.variance, noise=whole.noise)
-        if type(prediction) is not Prediction:
+        moved, gaussian = prediction, prediction.law == GAUSSIAN
+        if not gaussian or len(vars(prediction)) > len(NUMBERS):
             with np.errstate(over="ignore"):  # in units of 1e150 a variance is infinite
-                return super()._back(X, prediction)
+                moved = super()._back(X, prediction)
+        if not gaussian:
+            return moved
         parts = prediction.mean, prediction.variance, prediction.noise
         mean, variance, noise = (np.ascontiguousarray(part) for part in parts)  # the one kind that is compiled
         shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]
@@ -183,7 +181,7 @@ class Standardize(StackableWrapper, Mapped):
             result[0] = np.where(unknown, self._by_row(shift[self._lanes.models]), result[0])
             result[1][unknown] += np.inf
             result[2][unknown] *= 0.0
-        return Prediction(result[0], result[1], result[2])
+        return moved._with(mean=result[0], variance=result[1], noise=result[2])
 
     def _scaled(self) -> NDArray[np.bool_]:
         """Whether two targets had differed when units were taken, (models, p)."""

@@ -1,0 +1,198 @@
+"""The laws of predictions: which distribution of the observation the columns of a prediction describe."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from streamgp.contract.inputs import numbers
+from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder
+from streamgp.settings import FloatArray, probability
+
+# Levels up to the median at which the quantiles of calibrated predictions are tracked, besides those of the bounds.
+LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
+
+
+class Law(ABC):
+    """What is known of an observation y, of whose prediction p the methods get the columns; y and q are arrays.
+
+    Args:
+        level: of the interval where none is asked for.
+        discrete: whether the cdf goes up in steps.
+        has_unit: whether shift + scale * y is of the same law.
+    """
+
+    level: float = 0.9
+    discrete = False
+    has_unit = True
+
+    def interval(self, p: Any, level: float) -> tuple[Any, Any]:
+        """The central interval with this probability."""
+        tail = np.asarray(0.5 * (1.0 - level))
+        return self.quantile(p, tail), self.quantile(p, 1.0 - tail)
+
+    def deviation(self, p: Any, error: FloatArray) -> Any:
+        """The standard deviation on the side of an error."""
+        return p.std
+
+    @abstractmethod
+    def quantile(self, p: Any, q: FloatArray) -> Any:
+        """The value below which the observation lies with probability q."""
+
+    @abstractmethod
+    def below(self, p: Any, y: FloatArray) -> Any:
+        """The probability of at most y, without cancellation where it is small."""
+
+    @abstractmethod
+    def above(self, p: Any, y: FloatArray) -> Any:
+        """The probability of at least y, likewise."""
+
+    @abstractmethod
+    def crps(self, p: Any, y: FloatArray) -> Any:
+        """The continuous ranked probability score."""
+
+    @abstractmethod
+    def log_density(self, p: Any, y: FloatArray) -> Any:
+        """The log density, or the log probability where y is discrete."""
+
+    @abstractmethod
+    def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Draws of this shape, which broadcasts with the mean."""
+
+
+@dataclass(frozen=True)
+class GaussianLaw(Law):
+    """N(mean, variance + noise)."""
+
+    def interval(self, p: Any, level: float) -> tuple[Any, Any]:
+        half = gaussian_reach(level) * p.std
+        return p.mean - half, p.mean + half
+
+    def quantile(self, p: Any, q: FloatArray) -> Any:
+        return p.mean + p.std * ndtri(q)
+
+    def below(self, p: Any, y: FloatArray) -> Any:
+        return ndtr(_over(y - p.mean, np.asarray(p.std)))
+
+    def above(self, p: Any, y: FloatArray) -> Any:
+        return ndtr(-_over(y - p.mean, np.asarray(p.std)))
+
+    def crps(self, p: Any, y: FloatArray) -> Any:
+        error, s = y - p.mean, np.asarray(p.std)  # [Gneiting and Raftery 2007] Eq. (21)
+        z = _over(error, s)
+        density = np.exp(-0.5 * z * z - LOG_ROOT_2PI)
+        return error * (ndtr(z) - ndtr(-z)) + s * (2.0 * density - 1.0 / ROOT_PI)
+
+    def log_density(self, p: Any, y: FloatArray) -> Any:
+        s, error = p.variance + p.noise, y - p.mean
+        return -0.5 * (np.log(2.0 * np.pi * np.asarray(s)) + error * error / s)
+
+    def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return p.mean + p.std * rng.standard_normal(shape)
+
+
+GAUSSIAN = GaussianLaw()
+
+
+@dataclass(frozen=True)
+class LadderLaw(Law):
+    """Calibrated bounds ``lower`` and ``upper`` at a level, and the quantiles ``shape`` as in contract/ladder.py."""
+
+    level: float
+
+    def interval(self, p: Any, level: float) -> tuple[Any, Any]:
+        if level == self.level:
+            return p.lower, p.upper
+        score, ladder = np.asarray(gaussian_reach(level)), self.ladder(p)
+        return p.mean + ladder.at(-score), p.mean + ladder.at(score)
+
+    def deviation(self, p: Any, error: FloatArray) -> Any:
+        reach = np.where(error < 0, p.mean - p.lower, p.upper - p.mean)
+        return np.maximum(reach / gaussian_reach(self.level), LEAST_DEVIATION)  # none is left beside a large mean
+
+    def quantile(self, p: Any, q: FloatArray) -> Any:
+        return p.mean + self.ladder(p).at(ndtri(q))
+
+    def below(self, p: Any, y: FloatArray) -> Any:
+        return self.ladder(p).below(y - p.mean)
+
+    def above(self, p: Any, y: FloatArray) -> Any:
+        return self.ladder(p).mirrored.below(-(y - p.mean))
+
+    def crps(self, p: Any, y: FloatArray) -> Any:
+        return self.ladder(p).crps(y - p.mean)
+
+    def log_density(self, p: Any, y: FloatArray) -> Any:
+        return self.ladder(p).log_density(y - p.mean)
+
+    def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return p.mean + self.ladder(p).at(rng.standard_normal(shape))
+
+    def ladder(self, p: Any) -> Ladder:
+        """The distribution of the errors."""
+        below, above = np.asarray(p.mean - p.lower), np.asarray(p.upper - p.mean)
+        if not p.shape:
+            z = gaussian_reach(self.level)
+            errors = np.stack([-below, np.zeros_like(below), above])
+            return Ladder(np.array([-z, 0.0, z]), errors, np.zeros((4, *below.shape)))
+        shape = np.asarray(p.shape)
+        ratios, tails = shape[:-4], shape[-4:].copy()
+        tails[1] = np.maximum(tails[1] * below, LEAST_DEVIATION)
+        tails[3] = np.maximum(tails[3] * above, LEAST_DEVIATION)
+        reach = np.where(ratios < 0.0, below, above)
+        errors = np.multiply(reach, ratios, out=np.zeros_like(reach), where=ratios != 0.0)  # reach may be infinite
+        return Ladder(_ladder_scores(self.level), errors, tails)
+
+
+@cache
+def ladder_law(level: float) -> LadderLaw:
+    """The law of predictions that are calibrated at this level."""
+    return LadderLaw(level)
+
+
+@cache
+def ladder_levels(level: float) -> FloatArray:
+    """The levels at which the quantiles of a prediction with calibrated bounds are tracked, rising."""
+    bound = 0.5 * (1.0 - level)
+    below = [one for one in LEVELS if one == 0.5 or abs(one - bound) > 0.02 * bound]  # no two nearly the same
+    lower = np.sort([bound, *below])
+    levels = np.concatenate([lower, 1.0 - lower[-2::-1]])
+    levels.flags.writeable = False
+    return levels
+
+
+@cache
+def _ladder_scores(level: float) -> FloatArray:
+    """The normal scores of these levels."""
+    return np.asarray(ndtri(ladder_levels(level)))
+
+
+@cache
+def gaussian_reach(level: float) -> float:
+    """How many standard deviations the central interval of a Gaussian reaches to either side."""
+    return NormalDist().inv_cdf(0.5 + level / 2.0)
+
+
+def checked_level(level: Any) -> float:
+    """A probability that is neither 0 nor 1."""
+    return probability("level", level)
+
+
+def probabilities(q: Any) -> FloatArray:
+    """Probabilities that are neither 0 nor 1."""
+    values = numbers(q, "q")
+    if not np.all((values > 0.0) & (values < 1.0)):
+        raise ValueError(f"q must be above 0 and below 1; got {q!r}")
+    return values
+
+
+def _over(error: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Errors in standard deviations; of none at all any error is infinitely many, and no error none."""
+    with np.errstate(over="ignore"):
+        return np.asarray(error / np.where(deviation == 0.0, LEAST_DEVIATION, deviation))
