@@ -8,7 +8,7 @@ from streamgp.batch import spectrum
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
-from streamgp.process import budget, features, memory, observation, stream, temporal, temporal_evidence
+from streamgp.process import budget, features, memory, observation, stream, temporal_evidence
 from streamgp.process import time as passing
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
@@ -41,6 +41,7 @@ KERNELS = (
     program.diagonal,
     program.loading_units,
 )
+OVER_TIME = (passing.arrive, passing.pass_time, passing.report_components)
 TUNING = (*KERNELS, spectrum.features_of, memory.walk)
 # Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
@@ -48,10 +49,6 @@ PROCESSES = (
     aggregation.in_turn,
     temporal_evidence.irregular,
     temporal_evidence.regular,
-    temporal.look,
-    temporal.run,
-    temporal.predict,
-    temporal.covariances,
     *TUNING,
     features.kernel_values,
     stream.run_growing,
@@ -59,9 +56,7 @@ PROCESSES = (
     sngd.after_learning,
     sngd.count_moved,
     budget.least_distinct,
-    passing.arrive,
-    passing.pass_time,
-    passing.report_components,
+    *OVER_TIME,
     observation.as_gaussian,
 )
 

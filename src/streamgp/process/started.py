@@ -15,7 +15,8 @@ from streamgp.contract.conditions import Moment
 from streamgp.contract.snapshot import require
 from streamgp.kernels.program import Program
 from streamgp.kernels.temporal import COORDINATES
-from streamgp.process import memory, observation, temporal
+from streamgp.process import memory, observation
+from streamgp.process import time as passing
 from streamgp.process.budget import KL, LOWEST_STAYING, PAPER, floor
 from streamgp.process.composed import Composed
 from streamgp.process.features import Basis, Features, Fourier
@@ -98,7 +99,6 @@ class Started(Composed):
             "least_squares": self._least_squares,
             "batch": self._batch,
             "power": self._estimate_power,
-            "temporal_variance": sum(block.feature[0] ** 2 for term in self._terms for block in term.blocks),
         }
 
     def _fill(self, numbers: Numbers, program: Program) -> None:
@@ -111,7 +111,7 @@ class Started(Composed):
         state.clock[LEARNED : LEARNED + 1] = state.clock[SEEN:] = np.nan
         if self._beside:
             work = numbers.work
-            work.table[:], work.feature[:] = temporal.tabulated(self._beside)
+            work.table[:], work.feature[:] = passing.tabulated(self._beside)
             work.now[:] = np.nan
         if isinstance(parts, Fourier):
             state.frequencies[:] = parts.frequencies(state.frequencies.shape[1], self._memory.depth)

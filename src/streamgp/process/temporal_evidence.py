@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, TREND, WIDE
 from streamgp.linalg.vector import dot
-from streamgp.process.temporal import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, step
+from streamgp.process.time import KIND, N32, N52, RATE, SIZES, START, rotate, steps
 
 Array = NDArray
 Sums = tuple[float, float]
@@ -47,18 +47,6 @@ def step_slope(kind: int, A: Array, s: float, dA: Array, dQ: Array) -> None:
 
 
 @compiled
-def rotate(table: Array, A: Array, x: Array, out: Array) -> None:
-    """out = A x."""
-    for b in range(table.shape[0]):
-        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        for j in range(size):
-            total = 0.0
-            for k in range(size):
-                total += A[b, j, k] * x[i + k]
-            out[i + j] = total
-
-
-@compiled
 def rotate_back(table: Array, A: Array, x: Array, out: Array) -> None:
     """out = A' x."""
     for b in range(table.shape[0]):
@@ -78,12 +66,6 @@ def gather(table: Array, left: Array, right: Array, out: Array) -> None:
         for j in range(size):
             for k in range(size):
                 out[b, j, k] += left[i + j] * right[i + k]
-
-
-@compiled
-def steps_of(table: Array, dt: float, A: Array, Q: Array) -> None:
-    for b in range(table.shape[0]):
-        step(int(table[b, KIND]), table[b, RATE], table[b, FREQUENCY], dt, A[b], Q[b])
 
 
 @compiled
@@ -110,7 +92,7 @@ def regular(
     """
     n, p, q, blocks = Y.shape[0], Y.shape[1], h.size, table.shape[0]
     A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
-    steps_of(table, dt, A, Q)
+    steps(table, dt, A, Q)
     rank = 1
     for b in range(blocks):
         if int(table[b, KIND]) == TREND:
@@ -256,7 +238,7 @@ def forward(table: Array, h: Array, noise: float, dt: float, y: Array, A: Array,
     0 where the row has no target.
     """
     q, p = h.size, y.size
-    steps_of(table, dt, A, Q)
+    steps(table, dt, A, Q)
     for o in range(p):
         rotate(table, A, m[o], c)
         m[o] = c
