@@ -47,6 +47,7 @@ TUNING = (*KERNELS, spectrum.features_of, memory.walk)
 PROCESSES = (
     conformal.in_turn,  # of predictions some rows ahead
     aggregation.in_turn,
+    temporal_evidence.innovations,
     temporal_evidence.irregular,
     temporal_evidence.regular,
     *TUNING,

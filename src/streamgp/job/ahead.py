@@ -35,6 +35,7 @@ AROUND = (
     checks.check,
 )
 FORECAST = (
+    temporal_evidence.innovations,
     temporal_evidence.irregular,
     temporal_evidence.regular,
     stream.run_fixed,

@@ -236,23 +236,27 @@ def rotate(table: Array, A: Array, x: Array, out: Array) -> None:
 
 
 @compiled
-def move_covariance(m: Model, S: Array, n: int) -> None:
-    """S <- A S A' + Q on the lower triangle: every block turns its rows, and its columns in all rows below."""
-    table = m.table
+def move_covariance(table: Array, A: Array, Q: Array, S: Array, n: int) -> int:
+    """S <- A S A' + Q on the lower triangle: every block turns its rows, and its columns in all rows below.
+
+    Returns how many trends start anew.
+    """
+    anew = 0
     for b in range(table.shape[0]):
         i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        A, Q, end = m.A[b], m.Q[b], i + size
+        end = i + size
         second, third = min(i + 1, end - 1), min(i + 2, end - 1)
         for r in range(i, end):
             for c in range(r + 1, end):
                 S[r, c] = S[c, r]
-        apply_block(A, size, S[i, :end], S[second, :end], S[third, :end])
-        apply_block(A, size, S[i:n, i], S[i:n, second], S[i:n, third])
+        apply_block(A[b], size, S[i, :end], S[second, :end], S[third, :end])
+        apply_block(A[b], size, S[i:n, i], S[i:n, second], S[i:n, third])
         for r in range(size):
             for c in range(size):
-                S[i + r, i + c] = S[i + r, i + c] + Q[r, c] if c <= r else 0.0
-        if int(table[b, KIND]) == TREND and A[0, 1] == LONGEST_GAP:
-            m.counters.capped_directions += 1
+                S[i + r, i + c] = S[i + r, i + c] + Q[b, r, c] if c <= r else 0.0
+        if int(table[b, KIND]) == TREND and A[b, 0, 1] == LONGEST_GAP:
+            anew += 1
+    return anew
 
 
 @apart(NOTHING, LAYOUT.model, WHOLE, NUMBER)
@@ -263,11 +267,11 @@ def pass_time(m: Model, n: int, gamma2: float) -> None:
     scale, fresh, mean_scale = m.scale, m.fresh, m.mean_scale
     y, forgotten = m.y, False
     if now[ELAPSED] > 0.0:
-        table, A, new = m.table, m.A, m.new
+        table, A, Q, new = m.table, m.A, m.Q, m.new
         for o in range(m.plan.outputs):
             rotate(table, A, mu[:, o], mu[:, o])
         for j in range(m.plan.covariances):
-            move_covariance(m, m.covariance[j], q + n)
+            m.counters.capped_directions += move_covariance(table, A, Q, m.covariance[j], q + n)
             h = H[j]  # S phi becomes S feature: A (S phi) + Q feature
             rotate(table, A, h, h)
             for i in range(q):

@@ -10,13 +10,11 @@ import numpy as np
 
 from streamgp.batch.evidence import WIDEST, Evidence, Maximum, Objective
 from streamgp.compiled import compile_now
-from streamgp.contract.saved import Shape
 from streamgp.contract.spacing import usual_gap
 from streamgp.kernels import Kernel, Matern, Periodic
 from streamgp.kernels.algebra import LeafKernel
 from streamgp.kernels.temporal import COORDINATES, TREND, WIDE, Block, components, harmonic_weights
 from streamgp.process import temporal_evidence
-from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray
 
 # Standard deviations of the logarithms around the start: a variance may well be 20 times off, a length 7 times, the
@@ -75,8 +73,8 @@ class TimeEvidence:
     """
 
     def __init__(self, kernel: Kernel, noise: float, series: Series) -> None:
-        compile_now(temporal_evidence.regular, temporal_evidence.irregular)
-        self.series, self._kernel = series, kernel
+        compile_now(temporal_evidence.regular, temporal_evidence.irregular, temporal_evidence.innovations)
+        self.series = series
         blocks = [block for one in components(kernel) for block in one.blocks]
         sizes = np.array([COORDINATES[block.kind] for block in blocks])
         self._starts = np.cumsum(sizes) - sizes
@@ -136,12 +134,9 @@ class TimeEvidence:
     def innovations(self, logs: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What the rows before do not tell of each of (n, p) targets of the same rows, and its variance, (n,)."""
         table, features, _, _ = self._blocks(logs)
-        model = TimeGP(self._kernel)
-        model._prepare(Shape(0, Y.shape[1]))
-        numbers = model._numbers
-        numbers.work.table[:], numbers.work.feature[:], numbers.state.noise[:] = table, features, np.exp(logs[-1])
-        p = model.track(np.empty((len(Y), 0)), Y, time=np.cumsum(self.series.gaps))
-        return Y - p.mean, p.variance[:, 0] + p.noise[:, 0]
+        V, s = np.empty(Y.shape), np.empty(len(Y))
+        temporal_evidence.innovations(table, features, float(np.exp(logs[-1])), self.series.gaps, Y, V, s)
+        return V, s
 
     def _blocks(self, logs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The table of blocks, the features, the slopes of the logarithms of the blocks' variances, parts of rates."""
