@@ -20,7 +20,7 @@ def stream(rows=60, seed=0):
     Y = rng.standard_normal((rows, SIZE))
     Y[rng.uniform(size=Y.shape) < 0.1] = np.nan
     times = np.cumsum(rng.choice([1.0, 1.0, 0.3], (rows, SIZE)), axis=0)
-    times[30:] = times[30] + np.arange(rows - 30.0)[:, None]  # regular rows: the gain settles
+    times[30:] = times[30] + np.arange(rows - 30.0)[:, None]  # regular rows
     return np.empty((rows, SIZE, 0)), Y, times
 
 

@@ -143,7 +143,7 @@ def test_two_seasons_multiply_to_side_bands():
 
 
 @pytest.mark.parametrize("name", ["Matern 3/2", "quasi-periodic", "sum"])
-def test_a_gain_that_has_settled_is_the_gain(name):
+def test_long_regular_rows_have_the_gain_of_the_batch_process(name):
     kernel, oracle = KERNELS[name][0], KERNELS[name][1](0.0)
     times = np.arange(700) * 0.5
     y = np.sin(times) + 0.1 * np.random.default_rng(2).standard_normal(700)
@@ -154,8 +154,6 @@ def test_a_gain_that_has_settled_is_the_gain(name):
         mean, covariance = batch(oracle, times[:row], y[:row], times[row : row + 1], 0.3)
         np.testing.assert_allclose(p.mean[row], mean[0], atol=1e-7)
         np.testing.assert_allclose(p.variance[row], covariance[0, 0], rtol=1e-6)
-    if name == "Matern 3/2":
-        assert model._numbers.count("calm") >= 10
     late = times[-1] + np.array([0.25, 40.0])  # at other distances
     mean, covariance = batch(oracle, times, y, late, 0.3)
     np.testing.assert_allclose(model.predict_many(time=late).mean, mean, atol=1e-7)
@@ -331,11 +329,10 @@ def test_no_mean_is_off_silently():
     assert 5 < counted < 15
 
 
-def test_rows_with_enough_noise_are_not_counted_and_a_kept_gain_hides_no_gap():
+def test_rows_with_enough_noise_are_not_counted_and_gaps_are():
     model = sg.TimeGP(sg.Trend(3.0) + sg.Matern(1.5, lengthscale=4.0), noise=0.1)
     model.learn_many(np.empty((700, 0)), np.sin(np.arange(700.0)), time=np.arange(700.0))
     assert model.health == sg.TimeGP(sg.Trend()).health
-    assert model._numbers.count("calm") >= 10
     model.learn_many(np.empty((40, 0)), np.zeros(40), time=700.0 + 1000.0 * np.arange(40))
     assert model.health.capped_directions == 40 - 1  # the first row after 699 is not late
     assert model.health.repairs == 0

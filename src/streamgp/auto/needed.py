@@ -7,7 +7,7 @@ from functools import cache
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
-from streamgp.process import budget, features, memory, observation, stream, temporal, temporal_evidence
+from streamgp.process import budget, features, memory, observation, stream, temporal_evidence
 from streamgp.process import time as passing
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
@@ -34,17 +34,15 @@ FIRST = (
     spacing.usual,
 )
 KERNELS = (program.weighted_gradient, program.matrix, program.loading_units)
+OVER_TIME = (passing.arrive, passing.pass_time, passing.report_components)
 TUNING = (*KERNELS, memory.walk)
 # Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
     conformal.in_turn,  # of predictions some rows ahead
     aggregation.in_turn,
+    temporal_evidence.innovations,
     temporal_evidence.irregular,
     temporal_evidence.regular,
-    temporal.look,
-    temporal.run,
-    temporal.predict,
-    temporal.covariances,
     *TUNING,
     features.kernel_values,
     stream.run_growing,
@@ -52,9 +50,7 @@ PROCESSES = (
     sngd.after_learning,
     sngd.count_moved,
     budget.least_distinct,
-    passing.arrive,
-    passing.pass_time,
-    passing.report_components,
+    *OVER_TIME,
     observation.as_gaussian,
 )
 

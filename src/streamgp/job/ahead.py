@@ -10,8 +10,8 @@ from typing import Any
 
 from streamgp.auto import needed
 from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources
-from streamgp.contract import checks, ladder
-from streamgp.process import features, memory, stream, temporal, temporal_evidence
+from streamgp.contract import checks, ladder, spacing
+from streamgp.process import features, memory, stream, temporal_evidence
 from streamgp.wrappers import conformal, drift, outliers, scaling, single, surprise
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
@@ -34,12 +34,13 @@ AROUND = (
     checks.check,
 )
 FORECAST = (
+    temporal_evidence.innovations,
     temporal_evidence.irregular,
     temporal_evidence.regular,
-    temporal.look,
-    temporal.run,
-    temporal.predict,
-    temporal.covariances,
+    stream.run_fixed,
+    spacing.note,
+    spacing.usual,
+    *needed.OVER_TIME,
     outliers.screen,
     outliers.strike_out,
     checks.check,

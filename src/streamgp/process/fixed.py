@@ -137,7 +137,9 @@ def absorb(m: Model, j: int, first: int, last: int, kappa: float, gamma2: float)
         step = (y[o] - mean_scale * mean[o]) / s
         posterior.learn_mean(m.mu, o, mean_scale, h, step, n)
     posterior.learn_covariance(S, scale, fresh, h, 1.0 / s, n)
-    if gamma2 + noise < posterior.COVARIANCE_NOISE * kappa:
+    # Coordinates over time lose what is known of them: with them alone, no more digits are lost than at this row.
+    alone = m.plan.weights == 0
+    if gamma2 + noise < (posterior.CANCELLED * known if alone else posterior.COVARIANCE_NOISE * kappa):
         m.counters.unresolved_rows += 1
         posterior.keep_positive(S, n)
     return True

@@ -178,7 +178,7 @@ class Pasts:
         for s, x in enumerate(X):
             for array, past in zip(present, self._pasts, strict=True):
                 array[...] = past[s]
-            memory.walk(self._numbers.records, self._numbers.buffer, x[None], no_target, Z[s])
+            memory.walk(self._numbers.records, self._numbers.buffers, x[None], no_target, Z[s])
             for array, past in zip(present[:2], self._pasts, strict=False):
                 past[s] = array
         return Z[:, 0]

@@ -11,7 +11,8 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import uncompiled
 from streamgp.contract import spacing
 from streamgp.kernels.program import Program
-from streamgp.process import memory, observation, temporal
+from streamgp.process import memory, observation
+from streamgp.process import time as passing
 from streamgp.process.budget import KL, LOWEST_STAYING, PAPER, floor
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.row import HALVINGS, LATEST, LEARNED, PRIOR, SEEN
@@ -77,7 +78,6 @@ def plan_of(model: Process, sizes: dict[str, int]) -> dict[str, Any]:
         "least_squares": model._least_squares,
         "batch": model._batch,
         "power": model._estimate_power,
-        "temporal_variance": sum(block.feature[0] ** 2 for term in model._terms for block in term.blocks),
     }
 
 
@@ -91,7 +91,7 @@ def fill(model: Process, numbers: Numbers, program: Program) -> None:
     state.clock[LEARNED : LEARNED + 1] = state.clock[SEEN:] = np.nan
     if model._beside:
         work = numbers.work
-        work.table[:], work.feature[:] = temporal.tabulated(model._beside)
+        work.table[:], work.feature[:] = passing.tabulated(model._beside)
         work.now[:] = np.nan
     if isinstance(parts, Fourier):
         state.frequencies[:] = parts.frequencies(state.frequencies.shape[1], model._memory.depth)

@@ -25,7 +25,6 @@ PLAN = np.dtype(
         ("shared", np.int64),  # whether there is one, and the outputs of a row are missing together
         ("weights", np.int64),  # of features of fixed number; room for those of a growing basis
         ("temporal", np.int64),  # coordinates beside the features: of the kernel over time, then the mean's; 0: none
-        ("temporal_variance", np.float64),  # of the kernel over time, at the start
         ("mean_weights", np.int64),  # of a LinearMean: the last of those coordinates
         ("features", np.int64),  # which kind
         ("feedback", np.int64),  # whether the memory is fed with targets
@@ -154,12 +153,14 @@ WORK = {
     "derivatives": "derivatives points points",  # of K on the frozen basis
     "growth": "derivatives",  # of the mean prior variance
     "kernel_scratch": "kernel_scratch",
-    # Of the kernel over time (process/temporal.py): its blocks, their features, and their steps for the time elapsed.
+    # Of the kernel over time (process/time.py): its blocks, their features, and their steps for the time elapsed.
     # The weights of a mean are blocks that stay; their features are those of the row.
     "table": "blocks 5",
     "feature": "temporal",
     "A": "blocks 3 3",
     "Q": "blocks 3 3",
+    "back": "temporal",  # A' feature: what the function of a later time is made of now
+    "new": "temporal",  # Q feature
     # Time of the row, since the last learned one, and of which A and Q are; variance that is new since, and prior's.
     "now": "now",
 }

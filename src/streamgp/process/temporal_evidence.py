@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, TREND, WIDE
+from streamgp.linalg.symmetric import multiply, scale_and_subtract
 from streamgp.linalg.vector import dot
-from streamgp.process.temporal import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, step
+from streamgp.process.time import KIND, N32, N52, RATE, SIZES, START, move_covariance, rotate, steps
 
 Array = NDArray
 Sums = tuple[float, float]
@@ -47,27 +48,12 @@ def step_slope(kind: int, A: Array, s: float, dA: Array, dQ: Array) -> None:
 
 
 @compiled
-def rotate(table: Array, A: Array, x: Array, out: Array) -> None:
-    """out = A x."""
-    for b in range(table.shape[0]):
-        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        for j in range(size):
-            total = 0.0
-            for k in range(size):
-                total += A[b, j, k] * x[i + k]
-            out[i + j] = total
-
-
-@compiled
-def rotate_back(table: Array, A: Array, x: Array, out: Array) -> None:
-    """out = A' x."""
-    for b in range(table.shape[0]):
-        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        for j in range(size):
-            total = 0.0
-            for k in range(size):
-                total += A[b, k, j] * x[i + k]
-            out[i + j] = total
+def transpose(A: Array, out: Array) -> None:
+    """The blocks of A', with which rotate() goes back."""
+    for b in range(A.shape[0]):
+        for i in range(3):
+            for j in range(3):
+                out[b, i, j] = A[b, j, i]
 
 
 @compiled
@@ -78,12 +64,6 @@ def gather(table: Array, left: Array, right: Array, out: Array) -> None:
         for j in range(size):
             for k in range(size):
                 out[b, j, k] += left[i + j] * right[i + k]
-
-
-@compiled
-def steps_of(table: Array, dt: float, A: Array, Q: Array) -> None:
-    for b in range(table.shape[0]):
-        step(int(table[b, KIND]), table[b, RATE], table[b, FREQUENCY], dt, A[b], Q[b])
 
 
 @compiled
@@ -109,8 +89,9 @@ def regular(
     Adds its gradients for the features to h_bar and for the logarithms of the blocks' rates to rates.
     """
     n, p, q, blocks = Y.shape[0], Y.shape[1], h.size, table.shape[0]
-    A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
-    steps_of(table, dt, A, Q)
+    A, Q, A_back = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
+    steps(table, dt, A, Q)
+    transpose(A, A_back)
     rank = 1
     for b in range(blocks):
         if int(table[b, KIND]) == TREND:
@@ -177,7 +158,7 @@ def regular(
             for i in range(q):
                 u[i] = V[t, r, i] - K[t + 1, i] * w[r] / s_next
             gather(table, V_bar[r], u, A_bar)
-            rotate_back(table, A, V_bar[r], V_old[r])
+            rotate(table, A_back, V_bar[r], V_old[r])
             along = dot(V_old[r], K[t + 1], q)
             w_bar[r] = -along / s_next
             s_bar_next += w[r] * along / s_next**2
@@ -202,7 +183,7 @@ def regular(
             for i in range(q):
                 c[i] = a[t, o, i] + K[t, i] * v / s[t]
             gather(table, a_bar[o], c, A_bar)
-            rotate_back(table, A, a_bar[o], c)
+            rotate(table, A_back, a_bar[o], c)
             along = dot(c, K[t], q)
             v_bar = (along - v) / s[t]
             s_bar += (0.5 * v - along) * v / s[t] ** 2
@@ -212,7 +193,7 @@ def regular(
                 a_bar[o, i] = c[i] - v_bar * h[i]
     s_bar += M_bar[last, last] / s[0] ** 2
     gather(table, V_bar[last], h, A_bar)
-    rotate_back(table, A, V_bar[last], u)
+    rotate(table, A_back, V_bar[last], u)
     for i in range(q):
         h_bar[i] += K_bar[i] + 2.0 * s_bar * h[i] + u[i]
     r = 0
@@ -229,127 +210,116 @@ def regular(
 
 
 @compiled
-def move_both(table: Array, A: Array, back: bool, S: Array) -> None:
-    """S <- A S A' or, back, A' S A: rows, then, because the result is symmetric, rows of the transposed."""
-    q, x = S.shape[0], np.empty(3)
-    for _ in range(2):
-        for b in range(table.shape[0]):
-            i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-            for column in range(q):
-                for k in range(size):
-                    x[k] = S[i + k, column]
-                for j in range(size):
-                    total = 0.0
-                    for k in range(size):
-                        total += (A[b, k, j] if back else A[b, j, k]) * x[k]
-                    S[i + j, column] = total
-        for i in range(q):
-            for j in range(i):
-                S[i, j], S[j, i] = S[j, i], S[i, j]
+def mirror(S: Array) -> None:
+    """Fill the upper triangle."""
+    for i in range(S.shape[0]):
+        for j in range(i):
+            S[j, i] = S[i, j]
 
 
 @compiled
-def forward(table: Array, h: Array, noise: float, dt: float, y: Array, A: Array, Q: Array, m: Array, P: Array,
-            K: Array, v: Array, c: Array) -> float:  # fmt: skip
-    """Move the posterior (m, P) by dt to what is predicted; fill K = P h and the innovations v; return their variance.
-
-    0 where the row has no target.
-    """
-    q, p = h.size, y.size
-    steps_of(table, dt, A, Q)
-    for o in range(p):
-        rotate(table, A, m[o], c)
-        m[o] = c
-    move_both(table, A, False, P)
-    for b in range(table.shape[0]):
-        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-        for j in range(size):
-            for k in range(size):
-                P[i + j, i + k] += Q[b, j, k]
-    if np.isnan(y).any():
-        return 0.0
-    for i in range(q):
-        K[i] = dot(P[i], h, q)
-    for o in range(p):
+def forward(
+    table: Array, h: Array, noise: float, y: Array, A: Array, Q: Array, m: Array, P: Array, K: Array, v: Array
+) -> float:
+    """Move the posterior (m, P) to what is predicted; fill K = P h and the innovations v; return their variance."""
+    q = h.size
+    for o in range(y.size):
+        rotate(table, A, m[o], m[o])
         v[o] = y[o] - dot(h, m[o], q)
+    move_covariance(table, A, Q, P, q)
+    multiply(P, h, q, K)
     return dot(h, K, q) + noise
 
 
 @compiled
 def condition(K: Array, v: Array, s: float, m: Array, P: Array) -> None:
     """The posterior of a row from what was predicted."""
-    q = K.size
     for o in range(v.size):
-        for i in range(q):
+        for i in range(K.size):
             m[o, i] += K[i] * v[o] / s
-    for i in range(q):
-        share = K[i] / s
-        for j in range(q):
-            P[i, j] -= share * K[j]
+    scale_and_subtract(P, 1.0, K, 1.0 / s, K.size)
+
+
+@entry(MATRIX, VECTOR, NUMBER, VECTOR, MATRIX, MATRIX, VECTOR)
+def innovations(table: Array, h: Array, noise: float, gaps: Array, Y: Array, V: Array, s: Array) -> None:
+    """V and s: what the rows before do not tell of each row (n, p), a gap after the one before it; its variance."""
+    blocks, q = table.shape[0], h.size
+    A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
+    m, P, K = np.zeros((Y.shape[1], q)), np.eye(q), np.zeros(q)
+    for t in range(gaps.size):
+        if t == 0 or gaps[t] != gaps[t - 1]:
+            steps(table, gaps[t], A, Q)
+        s[t] = forward(table, h, noise, Y[t], A, Q, m, P, K, V[t])
+        condition(K, V[t], s[t], m, P)
 
 
 @entry(MATRIX, VECTOR, NUMBER, VECTOR, MATRIX, VECTOR, VECTOR)
 def irregular(
     table: Array, h: Array, noise: float, gaps: Array, Y: Array, h_bar: Array, rates: Array
 ) -> tuple[float, float]:
-    """The same for rows (n, p), each a gap after the one before it; a row with NaN is missing."""
+    """The same for rows (n, p), each a gap after the one before it. Of P the lower triangle counts."""
     n, p, q, blocks = Y.shape[0], Y.shape[1], h.size, table.shape[0]
-    A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
+    A, Q, A_back = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
+    no_Q = np.zeros((blocks, 3, 3))
     stretches = (n + STRETCH - 1) // STRETCH
     m_kept, P_kept = np.zeros((stretches, p, q)), np.zeros((stretches, q, q))
-    m, P, K, v, c = np.zeros((p, q)), np.eye(q), np.zeros(q), np.zeros(p), np.zeros(q)
+    m, P, K, v = np.zeros((p, q)), np.eye(q), np.zeros(q), np.zeros(p)
     value = 0.0
     for t in range(n):
         if t % STRETCH == 0:
             m_kept[t // STRETCH], P_kept[t // STRETCH] = m, P
-        s = forward(table, h, noise, gaps[t], Y[t], A, Q, m, P, K, v, c)
-        if s > 0.0:
-            value -= 0.5 * (p * np.log(2.0 * np.pi * s) + dot(v, v, p) / s)
-            condition(K, v, s, m, P)
-        elif s < 0.0:
+        steps(table, gaps[t], A, Q)
+        s = forward(table, h, noise, Y[t], A, Q, m, P, K, v)
+        if not s > 0.0:
             return np.nan, 0.0
-    # Backward, stretch by stretch. What lies before a row is kept: its posterior's predecessor.
+        value -= 0.5 * (p * np.log(2.0 * np.pi * s) + dot(v, v, p) / s)
+        condition(K, v, s, m, P)
+    # Backward, stretch by stretch. For each of its rows is kept what was known before it, and what it was predicted by.
     m_all, P_all = np.zeros((STRETCH, p, q)), np.zeros((STRETCH, q, q))
+    m_then, P_then = np.zeros((STRETCH, p, q)), np.zeros((STRETCH, q, q))
+    A_all, K_all = np.zeros((STRETCH, blocks, 3, 3)), np.zeros((STRETCH, q))
+    v_all, s_all = np.zeros((STRETCH, p)), np.zeros(STRETCH)
     m_bar, P_bar, K_bar, noise_bar = np.zeros((p, q)), np.zeros((q, q)), np.zeros(q), 0.0
     A_bar, Q_bar, x = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3)), np.zeros(q)
     for stretch in range(stretches - 1, -1, -1):
         first, beyond = stretch * STRETCH, min(n, (stretch + 1) * STRETCH)
         m[:], P[:] = m_kept[stretch], P_kept[stretch]
         for t in range(first, beyond):
-            m_all[t - first], P_all[t - first] = m, P
-            s = forward(table, h, noise, gaps[t], Y[t], A, Q, m, P, K, v, c)
-            if s > 0.0:
-                condition(K, v, s, m, P)
-        for t in range(beyond - 1, first - 1, -1):
-            before_m, before_P = m_all[t - first], P_all[t - first]
-            m[:], P[:] = before_m, before_P
-            s = forward(table, h, noise, gaps[t], Y[t], A, Q, m, P, K, v, c)
-            if s > 0.0:
-                s_bar = -0.5 * p / s
+            r = t - first
+            m_all[r], P_all[r] = m, P
+            steps(table, gaps[t], A_all[r], Q)
+            s_all[r] = forward(table, h, noise, Y[t], A_all[r], Q, m, P, K_all[r], v_all[r])
+            m_then[r], P_then[r] = m, P
+            condition(K_all[r], v_all[r], s_all[r], m, P)
+        for r in range(beyond - first - 1, -1, -1):
+            A, K, v, s, before_m, before_P = A_all[r], K_all[r], v_all[r], s_all[r], m_all[r], P_all[r]
+            transpose(A, A_back)
+            s_bar = -0.5 * p / s
+            for i in range(q):
+                x[i] = dot(P_bar[i], K, q)
+                K_bar[i] = -2.0 * x[i] / s
+            s_bar += dot(x, K, q) / s**2
+            for o in range(p):
+                along = dot(m_bar[o], K, q)
+                v_bar = (along - v[o]) / s
+                s_bar += (0.5 * v[o] - along) * v[o] / s**2
                 for i in range(q):
-                    x[i] = dot(P_bar[i], K, q)
-                    K_bar[i] = -2.0 * x[i] / s
-                s_bar += dot(x, K, q) / s**2
-                for o in range(p):
-                    along = dot(m_bar[o], K, q)
-                    v_bar = (along - v[o]) / s
-                    s_bar += (0.5 * v[o] - along) * v[o] / s**2
-                    for i in range(q):
-                        K_bar[i] += m_bar[o, i] * v[o] / s
-                        h_bar[i] -= v_bar * m[o, i]
-                        m_bar[o, i] -= v_bar * h[i]
-                noise_bar += s_bar
-                for i in range(q):
-                    K_bar[i] += s_bar * h[i]
-                for i in range(q):
-                    h_bar[i] += s_bar * K[i] + dot(P[i], K_bar, q)
-                    for j in range(q):
-                        P_bar[i, j] += 0.5 * (K_bar[i] * h[j] + h[i] * K_bar[j])
+                    K_bar[i] += m_bar[o, i] * v[o] / s
+                    h_bar[i] -= v_bar * m_then[r, o, i]
+                    m_bar[o, i] -= v_bar * h[i]
+            noise_bar += s_bar
+            for i in range(q):
+                K_bar[i] += s_bar * h[i]
+            multiply(P_then[r], K_bar, q, x)
+            for i in range(q):
+                h_bar[i] += s_bar * K[i] + x[i]
+                for j in range(q):
+                    P_bar[i, j] += 0.5 * (K_bar[i] * h[j] + h[i] * K_bar[j])
             A_bar[:], Q_bar[:] = 0.0, 0.0
             for o in range(p):
                 gather(table, m_bar[o], before_m[o], A_bar)
-                rotate_back(table, A, m_bar[o], c)
-                m_bar[o] = c
+                rotate(table, A_back, m_bar[o], m_bar[o])
+            mirror(before_P)
             for b in range(blocks):
                 i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
                 for k in range(size):  # the column of A S that belongs to the block's coordinate
@@ -357,6 +327,7 @@ def irregular(
                     for j in range(size):
                         Q_bar[b, j, k] += P_bar[i + j, i + k]
                         A_bar[b, j, k] += 2.0 * dot(P_bar[i + j], x, q)
-            add_rates(table, gaps[t], A, A_bar, Q_bar, rates)
-            move_both(table, A, True, P_bar)
+            add_rates(table, gaps[first + r], A, A_bar, Q_bar, rates)
+            move_covariance(table, A_back, no_Q, P_bar, q)
+            mirror(P_bar)
     return value, noise_bar

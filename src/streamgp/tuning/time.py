@@ -15,7 +15,6 @@ from streamgp.kernels import Kernel, Matern, Periodic
 from streamgp.kernels.algebra import LeafKernel
 from streamgp.kernels.temporal import COORDINATES, TREND, WIDE, Block, components, harmonic_weights
 from streamgp.process import temporal_evidence
-from streamgp.recipes.time import innovations
 from streamgp.settings import FloatArray
 
 # Standard deviations of the logarithms around the start: a variance may well be 20 times off, a length 7 times, the
@@ -78,7 +77,7 @@ class TimeEvidence:
     """
 
     def __init__(self, kernel: Kernel, noise: float, series: Series) -> None:
-        compile_now(temporal_evidence.regular, temporal_evidence.irregular)
+        compile_now(temporal_evidence.regular, temporal_evidence.irregular, temporal_evidence.innovations)
         self.series = series
         blocks = [block for one in components(kernel) for block in one.blocks]
         sizes = np.array([COORDINATES[block.kind] for block in blocks])
@@ -139,7 +138,9 @@ class TimeEvidence:
     def innovations(self, logs: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What the rows before do not tell of each of (n, p) targets of the same rows, and its variance, (n,)."""
         table, features, _, _ = self._blocks(logs)
-        return innovations(table, features, float(np.exp(logs[-1])), np.cumsum(self.series.gaps), Y)
+        V, s = np.empty(Y.shape), np.empty(len(Y))
+        temporal_evidence.innovations(table, features, float(np.exp(logs[-1])), self.series.gaps, Y, V, s)
+        return V, s
 
     def _blocks(self, logs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The table of blocks, the features, the slopes of the logarithms of the blocks' variances, parts of rates."""

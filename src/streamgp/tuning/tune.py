@@ -122,7 +122,7 @@ def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence, row
     times = np.arange(float(len(Y))) if time is None else inputs.times(time, len(Y), many=True)
     inputs.refuse(*check(np.empty((len(Y), 0)), Y, False, np.inf), many=True)
     series = Series(times, Y, rows)
-    kernel, noise, _ = fit_time(model.get_params()["time"], model._noise, series, checked(evidence))
+    kernel, noise, _ = fit_time(model.get_params()["time"], model.get_params()["noise"], series, checked(evidence))
     return {"time": kernel, "noise": noise}
 
 
