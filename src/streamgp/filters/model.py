@@ -12,6 +12,7 @@ from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
+from streamgp.kernels.program import Program
 from streamgp.process import memory as memory_part
 from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.memory import Memory
@@ -48,26 +49,23 @@ class Filter(CompiledModel):
     def _start(self, d: int, p: int) -> None:
         memory, kernel, points = self._memory, self._kernel, self._capacity
         width = memory.width(d)
-        terms, kernel_scratch = points or width + 1, 0
-        operations, parameters = np.zeros((0, 5), dtype=np.int64), np.zeros(0)
-        if kernel is not None:
-            program = kernel.program(width, memory.depth)
-            operations, parameters = program.operations, program.parameters
-            kernel_scratch = program.scratch(points, width)
+        terms = points or width + 1
+        none = Program(np.zeros((0, 5), np.int64), np.zeros(0))
+        program = none if kernel is None else kernel.program(width, memory.depth)
         sizes = memory_part.sizes(memory, d, p) | {
             "width": width,
-            "parameters": parameters.size,
+            "parameters": program.parameters.size,
             "points": points,
             "powers": points if self._rule == rules.KNLMS else 0,
             "terms": terms,
             "last": terms - 1,
-            "steps": len(operations),
-            "kernel_scratch": kernel_scratch,
+            "steps": len(program.operations),
+            "kernel_scratch": program.scratch(points, width),
         }
         numbers = Numbers(rules.LAYOUT, sizes, {"rule": self._rule, "shared": True} | memory.plan() | self._tuning)
         numbers.counters["terms"] = 0 if points else terms  # a readout has all of them from the start
-        numbers.work.operations[:] = operations
-        numbers.state.parameters[:] = parameters
+        numbers.work.operations[:] = program.operations
+        numbers.state.parameters[:] = program.parameters
         self._place(numbers)
 
     def _prediction(self, out: FloatArray) -> Prediction:
