@@ -113,7 +113,7 @@ class Composed(CompiledModel):
         self._run = self._loop()
         apart = self._apart()
         between = [
-            *([] if self._features.kernel is None else [program.matrix]),
+            *([program.matrix] if adapt is not None or self._batch > 1 or features.points is not None else []),
             *([] if adapt is None else [program.loading_units, least_distinct, sngd.count_moved]),
             *([spacing.note, spacing.usual] if self._terms else []),
         ]
