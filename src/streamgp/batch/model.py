@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamgp.batch.evidence import Evidence, Maximum, Objective, checked
+from streamgp.compiled import compile_now
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
@@ -209,6 +210,7 @@ def _named(template: Hyperparameters, values: FloatArray) -> Hyperparameters:
 
 
 def _checked_points(X: Any, shape: tuple[int, ...] | None) -> FloatArray:
+    compile_now(check)
     if isinstance(X, np.ndarray) and X.ndim == 3:
         points = inputs.rows(X.reshape(len(X), extent(X)[0]), None).reshape(X.shape)
     else:

@@ -33,11 +33,8 @@ class Program(NamedTuple):
 
     def stack(self) -> int:
         """How many vectors the program holds at once."""
-        height = most = 0
-        for operation in self.operations[:, OPERATION]:
-            height += -1 if operation in (SUM, PRODUCT) else 1
-            most = max(most, height)
-        return most
+        joins = self.operations[:, OPERATION] <= PRODUCT
+        return int(np.where(joins, -1, 1).cumsum().max(initial=0))
 
     def scratch(self, points: int, width: int) -> int:
         """Length of the work array for a dictionary of this many points."""

@@ -41,5 +41,4 @@ def inverse(R: FloatArray) -> FloatArray:
 
 def symmetric(A: FloatArray) -> FloatArray:
     """Full matrices, (..., n, n), of which the lower triangles are given."""
-    low = np.tril(A)
-    return low + np.swapaxes(np.tril(low, -1), -1, -2)
+    return np.where(np.tri(A.shape[-1], dtype=bool), A, np.swapaxes(A, -1, -2))

@@ -106,7 +106,7 @@ def compose(
     model._run = loop_of(model)
     apart = called_by_address(model)
     between = [
-        *([] if model._features.kernel is None else [program.matrix]),
+        *([program.matrix] if adapt is not None or model._batch > 1 or features.points is not None else []),
         *([] if adapt is None else [program.loading_units, least_distinct, sngd.count_moved]),
         *([spacing.note, spacing.usual] if model._terms else []),
     ]

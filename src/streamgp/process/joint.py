@@ -23,7 +23,7 @@ from streamgp.contract.checks import LARGEST, check
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction, root_of
 from streamgp.kernels import program
-from streamgp.linalg.dense import symmetric
+from streamgp.linalg.dense import solve_transposed, symmetric
 from streamgp.process import features, memory, time
 from streamgp.process.state import Process
 from streamgp.settings import FloatArray
@@ -50,6 +50,8 @@ class Function:
         # Classes and counts have no noise of their own beside the function.
         self.noise = (likelihood.noise_ratio if likelihood.targets == "numbers" else 0.0) * state.noise
         q = self.noise.size
+        self.points = state.basis[:n]  # in use, (n, width)
+        self.factor = np.asfortranarray(state.factor[:n, :n])  # R with K = R'R on these points, upper triangle
         self.program = program.Program(model._numbers.work.operations, state.parameters)
         if model._keeps_rows:  # the factor is that of K + noise I, and mu holds the weights of the kernel functions
             self.mu = np.triu(state.factor[:n, :n]) @ state.mu[:n]
@@ -116,26 +118,13 @@ class Function:
         return np.hstack([over_time[:, : self._temporal - H.shape[1]], H])
 
     @property
-    def points(self) -> FloatArray:
-        """The basis points in use, (n, width)."""
-        return self._state.basis[: self._n]  # type: ignore[no-any-return]
-
-    @property
-    def factor(self) -> FloatArray:
-        """R with K = R'R on these points, upper triangle."""
-        return self._state.factor[: self._n, : self._n]  # type: ignore[no-any-return]
-
-    @property
     def has_residual(self) -> bool:
         return self._parts.kernel is not None
 
     def features(self, Z: FloatArray) -> FloatArray:
         """phi of n rows, (n, weights)."""
         if self.has_residual:
-            if self._n == 0:
-                return np.zeros((len(Z), 0))
-            K = self.kernel(Z, self.points)
-            return np.ascontiguousarray(solve_triangular(self.factor, K.T, trans="T", check_finite=False).T)
+            return solve_transposed(self.factor, self.kernel(Z, self.points).T).T
         if self._parts.kind == features.LINEAR:
             constant = np.ones((len(Z), self._n - Z.shape[1]))
             return np.hstack([Z, constant]) / math.sqrt(self._parts.delta)

@@ -54,16 +54,17 @@ def by_seen(model: Process, function: Function, z: FloatArray, phi: FloatArray, 
     if kind == features.LINEAR:
         return model._numbers.plan["weight_scale"][0] * W[:, : z.size]  # type: ignore[no-any-return]
     kernel, jitter = function.program, model._features.jitter
-    found = solve(function.factor, W.T).T @ kernel.input_gradient(function.points, z).T
-    # k(x, x) changes on both sides
-    found[state.mu.shape[1] :] += 2.0 * (1.0 + jitter) * kernel.input_gradient(z[None], z)[:, 0]
-    return found  # type: ignore[no-any-return]
+    of_prior = np.where(np.arange(len(W)) < state.mu.shape[1], 0.0, 2.0 * (1.0 + jitter))  # k(x, x) has x on both sides
+    weights = np.vstack([solve(function.factor, W.T), of_prior])
+    return (kernel.input_gradient(np.vstack([function.points, z]), z) @ weights).T  # type: ignore[no-any-return]
 
 
 def through_memory(model: Process, z: FloatArray, g: FloatArray, d: int) -> FloatArray:
     """From slopes by what is seen, (r, width), to those by the newest row, (r, d)."""
     past, retention = model._state.units, model._memory.retention
     own = g[:, g.shape[1] - d :] if model._memory.augment else np.zeros((len(g), d))
+    if past.size == 0:
+        return own
     # seen = (1 - retention) tanh(...) + retention past, as memory.look() has it
     moved = (z[: past.size] - retention * past) / (1.0 - retention)
     return own + (g[:, : past.size] * (1.0 - retention) * (1.0 - moved**2)) @ model._state.input  # type: ignore[no-any-return]
