@@ -244,6 +244,12 @@ class Prediction(Shown, Generic[Values]):
         like = np.shape(self.mean)
         return self._each(lambda column: _widened(column, like).reshape(*shape, *column.shape[1:]))
 
+    def _listed(self) -> list[FloatArray]:
+        """All columns, and all that they consist of, in order."""
+        found: list[FloatArray] = []
+        self._each(found.append)
+        return found
+
     def _bare(self) -> Prediction:
         """The same without its components and what stands beside it."""
         kind: Any = Prediction if "components" in vars(self) else type(self)
@@ -306,8 +312,7 @@ class CalibratedPrediction(Prediction[Values]):
 
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
-    parts: list[FloatArray] = []
-    prediction._bare()._each(parts.append)
+    parts = prediction._bare()._listed()
     return np.concatenate([part if part.shape[1] == p else np.repeat(part, p, axis=1) for part in parts], axis=1)
 
 
