@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -19,92 +18,59 @@ from streamgp.settings import FloatArray, probability
 LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
 
 
-class Law(ABC):
-    """What is known of an observation y, of whose prediction p the methods get the columns; y and q are arrays.
+@dataclass(frozen=True)
+class Law:
+    """The Gaussian law N(mean, variance + noise), and what other laws have in its place.
 
-    Args:
-        level: of the interval where none is asked for.
-        discrete: whether the cdf goes up in steps.
-        has_unit: whether shift + scale * y is of the same law.
+    The methods get the columns of a prediction p, and arrays y and q that broadcast with its mean.
     """
 
-    level: float = 0.9
-    discrete = False
-    has_unit = True
+    level: ClassVar[float] = 0.9  # of the interval where none is asked for
+    discrete: ClassVar[bool] = False  # classes and counts, which have no unit
 
     def interval(self, p: Any, level: float) -> tuple[Any, Any]:
         """The central interval with this probability."""
-        tail = np.asarray(0.5 * (1.0 - level))
-        return self.quantile(p, tail), self.quantile(p, 1.0 - tail)
+        half = gaussian_reach(level) * p.std
+        return p.mean - half, p.mean + half
 
     def deviation(self, p: Any, error: FloatArray) -> Any:
         """The standard deviation on the side of an error."""
         return p.std
 
-    @abstractmethod
     def quantile(self, p: Any, q: FloatArray) -> Any:
         """The value below which the observation lies with probability q."""
-
-    @abstractmethod
-    def below(self, p: Any, y: FloatArray) -> Any:
-        """The probability of at most y, without cancellation where it is small."""
-
-    @abstractmethod
-    def above(self, p: Any, y: FloatArray) -> Any:
-        """The probability of at least y, likewise."""
-
-    @abstractmethod
-    def crps(self, p: Any, y: FloatArray) -> Any:
-        """The continuous ranked probability score."""
-
-    @abstractmethod
-    def log_density(self, p: Any, y: FloatArray) -> Any:
-        """The log density, or the log probability where y is discrete."""
-
-    @abstractmethod
-    def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        """Draws of this shape, which broadcasts with the mean."""
-
-
-@dataclass(frozen=True)
-class GaussianLaw(Law):
-    """N(mean, variance + noise)."""
-
-    def interval(self, p: Any, level: float) -> tuple[Any, Any]:
-        half = gaussian_reach(level) * p.std
-        return p.mean - half, p.mean + half
-
-    def quantile(self, p: Any, q: FloatArray) -> Any:
         return p.mean + p.std * ndtri(q)
 
-    def below(self, p: Any, y: FloatArray) -> Any:
-        return ndtr(_over(y - p.mean, np.asarray(p.std)))
-
-    def above(self, p: Any, y: FloatArray) -> Any:
-        return ndtr(-_over(y - p.mean, np.asarray(p.std)))
+    def tails(self, p: Any, y: FloatArray) -> tuple[Any, Any]:
+        """The probabilities of at most y and of at least y, each without cancellation where it is small."""
+        z = _over(y - p.mean, np.asarray(p.std))
+        return ndtr(z), ndtr(-z)
 
     def crps(self, p: Any, y: FloatArray) -> Any:
-        error, s = y - p.mean, np.asarray(p.std)  # [Gneiting and Raftery 2007] Eq. (21)
+        """The continuous ranked probability score. [Gneiting and Raftery 2007] Eq. (21)"""
+        error, s = y - p.mean, np.asarray(p.std)
         z = _over(error, s)
         density = np.exp(-0.5 * z * z - LOG_ROOT_2PI)
         return error * (ndtr(z) - ndtr(-z)) + s * (2.0 * density - 1.0 / ROOT_PI)
 
     def log_density(self, p: Any, y: FloatArray) -> Any:
+        """The log density, or the log probability where y is discrete."""
         s, error = p.variance + p.noise, y - p.mean
         return -0.5 * (np.log(2.0 * np.pi * np.asarray(s)) + error * error / s)
 
     def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Draws of this shape, which broadcasts with the mean."""
         return p.mean + p.std * rng.standard_normal(shape)
 
 
-GAUSSIAN = GaussianLaw()
+GAUSSIAN = Law()
 
 
 @dataclass(frozen=True)
 class LadderLaw(Law):
     """Calibrated bounds ``lower`` and ``upper`` at a level, and the quantiles ``shape`` as in contract/ladder.py."""
 
-    level: float
+    level: float  # type: ignore[misc]  # of each its own
 
     def interval(self, p: Any, level: float) -> tuple[Any, Any]:
         if level == self.level:
@@ -119,11 +85,9 @@ class LadderLaw(Law):
     def quantile(self, p: Any, q: FloatArray) -> Any:
         return p.mean + self.ladder(p).at(ndtri(q))
 
-    def below(self, p: Any, y: FloatArray) -> Any:
-        return self.ladder(p).below(y - p.mean)
-
-    def above(self, p: Any, y: FloatArray) -> Any:
-        return self.ladder(p).mirrored.below(-(y - p.mean))
+    def tails(self, p: Any, y: FloatArray) -> tuple[Any, Any]:
+        error, ladder = y - p.mean, self.ladder(p)
+        return ladder.below(error), ladder.mirrored.below(-error)
 
     def crps(self, p: Any, y: FloatArray) -> Any:
         return self.ladder(p).crps(y - p.mean)

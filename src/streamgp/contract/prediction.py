@@ -131,17 +131,15 @@ class Prediction(Shown, Generic[Values]):
 
     def cdf(self, y: Any) -> Any:
         """Return the probability that the observation is at most y."""
-        return plain(self.law.below(self, numbers(y, "y")))
+        return plain(self.law.tails(self, numbers(y, "y"))[0])
 
     def pit(self, y: Any) -> Any:
         """Return the probability integral transform of y: uniform along a stream where the prediction is calibrated.
 
         This is ``cdf(y)``; of classes and counts it is the middle of the step that the cdf makes at y.
         """
-        if not self.law.discrete:
-            return self.cdf(y)
-        values = numbers(y, "y")
-        return plain(0.5 * (self.law.below(self, values) - self.law.above(self, values)) + 0.5)
+        below, above = self.law.tails(self, numbers(y, "y"))
+        return plain(0.5 * (below - above) + 0.5 if self.law.discrete else below)
 
     def p_value(self, y: Any, side: Side = "two-sided") -> Any:
         """Return how probable an observation as extreme as y is: small where y is a surprise.
@@ -150,10 +148,9 @@ class Prediction(Shown, Generic[Values]):
             y: the observation, like the mean.
             side: ``"lower"`` and ``"upper"`` look at one side only: the probability of at most and of at least y.
         """
-        values, law = numbers(y, "y"), self.law
-        if option("side", side, SIDES):
-            return plain(law.below(self, values) if side == "lower" else law.above(self, values))
-        return plain(np.minimum(1.0, 2.0 * np.minimum(law.below(self, values), law.above(self, values))))
+        below, above = self.law.tails(self, numbers(y, "y"))
+        of_both = np.minimum(1.0, 2.0 * np.minimum(below, above))
+        return plain((of_both, below, above)[option("side", side, SIDES)])
 
     def crps(self, y: Any) -> Any:
         """Return the continuous ranked probability score of y, in the units of y: less is better.
@@ -213,7 +210,7 @@ class Prediction(Shown, Generic[Values]):
 
     def _moved(self, shift: Any, scale: Any) -> Self:
         """The prediction of shift + scale * y; classes and counts have no unit and stay."""
-        if not self.law.has_unit:
+        if self.law.discrete:
             return self
         factors, columns = (1.0, scale, scale**2), {}
         for name, column in vars(self).items():
@@ -238,7 +235,7 @@ class Prediction(Shown, Generic[Values]):
         def shaped(column: FloatArray) -> Any:
             if not scalar and column.ndim > 1 and column.shape[1] != p:
                 column = np.repeat(column, p, axis=1)
-            return _own(column[at[: column.ndim]])
+            return plain(column[at[: column.ndim]])
 
         return self._each(shaped)
 
@@ -246,6 +243,12 @@ class Prediction(Shown, Generic[Values]):
         """Columns of rows, (n, ...), as an array of rows of this shape."""
         like = np.shape(self.mean)
         return self._each(lambda column: _widened(column, like).reshape(*shape, *column.shape[1:]))
+
+    def _listed(self) -> list[FloatArray]:
+        """All columns, and all that they consist of, in order."""
+        found: list[FloatArray] = []
+        self._each(found.append)
+        return found
 
     def _bare(self) -> Prediction:
         """The same without its components and what stands beside it."""
@@ -297,15 +300,8 @@ class CalibratedPrediction(Prediction[Values]):
         shape: Sequence[Values] | FloatArray = (),
         **beside: Any,
     ) -> None:
-        columns = {
-            "mean": mean,
-            "variance": variance,
-            "noise": noise,
-            "lower": lower,
-            "upper": upper,
-            "shape": tuple(shape),
-            "raw": raw,
-        }
+        columns: dict[str, Any] = {"mean": mean, "variance": variance, "noise": noise, "lower": lower, "upper": upper}
+        columns["shape"], columns["raw"] = tuple(shape), raw
         self._fill(ladder_law(level), columns, beside)
 
     @property
@@ -316,8 +312,7 @@ class CalibratedPrediction(Prediction[Values]):
 
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
-    parts: list[FloatArray] = []
-    prediction._bare()._each(parts.append)
+    parts = prediction._bare()._listed()
     return np.concatenate([part if part.shape[1] == p else np.repeat(part, p, axis=1) for part in parts], axis=1)
 
 
@@ -354,19 +349,14 @@ def _some(column: Any, shape: tuple[int, ...], index: Any) -> Any:
     """Some of a column of a mean of this shape: one for each row, like the mean, or with axes after its own."""
     values = _widened(column, shape)
     if values.ndim == len(shape):
-        return _own(values[index])
+        return plain(values[index])
     if values.ndim > len(shape):
         chosen = np.arange(int(np.prod(shape))).reshape(shape)[index]
         return values.reshape(-1, *values.shape[len(shape) :])[chosen]
     index = np.nonzero(index) if np.asarray(index).dtype == bool else index
-    return _own(values[index[: values.ndim] if isinstance(index, tuple) else index] if values.ndim else values)
-
-
-def _own(values: Any) -> Any:
-    """What users see of a column: an array, or the one thing that it holds."""
-    return values.item() if np.ndim(values) == 0 else values
+    return plain(values[index[: values.ndim] if isinstance(index, tuple) else index] if values.ndim else values)
 
 
 def plain(values: Any) -> Any:
-    """Numbers as users see them: a float in place of an array without axes."""
-    return values if type(values) is float or np.ndim(values) else float(values)
+    """What users see: an array, or the one thing in an array without axes."""
+    return values if type(values) is float or np.ndim(values) else np.asarray(values).item()

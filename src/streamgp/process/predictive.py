@@ -74,11 +74,9 @@ class StudentTLaw(Law):
         reach = self._by_rows(_student_t_reach, 2.0 * np.minimum(q, 1.0 - q), p)
         return p.mean + np.where(q < 0.5, -reach, reach)
 
-    def below(self, p: Any, y: FloatArray) -> Any:
-        return self._by_rows(_student_t_below, y - p.mean, p)
-
-    def above(self, p: Any, y: FloatArray) -> Any:
-        return self._by_rows(_student_t_below, -(y - p.mean), p)
+    def tails(self, p: Any, y: FloatArray) -> tuple[Any, Any]:
+        error = y - p.mean
+        return self._by_rows(_student_t_below, error, p), self._by_rows(_student_t_below, -error, p)
 
     def crps(self, p: Any, y: FloatArray) -> Any:
         return self._by_rows(_student_t_crps, y - p.mean, p)
@@ -130,21 +128,28 @@ class StudentTPrediction(Prediction[Values]):
         return self.law.dof
 
 
-@dataclass(frozen=True)
-class ClassLaw(Law):
-    """Classes 0 and 1: the function lies in ``latent``, below Phi."""
+class DiscreteLaw(Law):
+    """Observations that are not numbers on the scale of the function, which lies in ``latent``."""
 
-    discrete, has_unit = True, False
+    discrete = True
+
+    def interval(self, p: Any, level: float) -> tuple[Any, Any]:
+        tail = np.asarray(0.5 * (1.0 - level))
+        return self.quantile(p, tail), self.quantile(p, 1.0 - tail)
+
+
+class ClassLaw(DiscreteLaw):
+    """Classes 0 and 1; the function lies below Phi."""
 
     def quantile(self, p: Any, q: FloatArray) -> Any:
         return np.where(1.0 - np.asarray(p.mean) >= q, 0.0, 1.0)
 
-    def below(self, p: Any, y: FloatArray) -> Any:
-        zero = ndtr(-p.latent.mean / np.sqrt(1.0 + p.latent.variance))
-        return np.where(y >= 1.0, 1.0, np.where(y >= 0.0, zero, 0.0)) + np.where(np.isnan(y), np.nan, 0.0)
-
-    def above(self, p: Any, y: FloatArray) -> Any:
-        return np.where(y <= 0.0, 1.0, np.where(y <= 1.0, p.mean, 0.0)) + np.where(np.isnan(y), np.nan, 0.0)
+    def tails(self, p: Any, y: FloatArray) -> tuple[Any, Any]:
+        one, zero = np.asarray(p.mean), ndtr(-p.latent.mean / np.sqrt(1.0 + p.latent.variance))
+        below = np.where(y >= 1.0, 1.0, np.where(y >= 0.0, zero, 0.0))
+        above = np.where(y <= 0.0, 1.0, np.where(y <= 1.0, one, 0.0))
+        missing = np.where(np.isnan(y), np.nan, 0.0)
+        return below + missing, above + missing
 
     def crps(self, p: Any, y: FloatArray) -> Any:
         one, nearest = np.asarray(p.mean), np.clip(y, 0.0, 1.0)
@@ -157,20 +162,14 @@ class ClassLaw(Law):
         return rng.random(shape) < p.mean
 
 
-@dataclass(frozen=True)
-class CountLaw(Law):
-    """Counts: the function lies in ``latent``, the logarithm of their rate."""
-
-    discrete, has_unit = True, False
+class CountLaw(DiscreteLaw):
+    """Counts; the function is the logarithm of their rate."""
 
     def quantile(self, p: Any, q: FloatArray) -> Any:
         return self._by_counts(_quantile, q, p)
 
-    def below(self, p: Any, y: FloatArray) -> Any:
-        return self._by_counts(_at_most, np.floor(y), p)
-
-    def above(self, p: Any, y: FloatArray) -> Any:
-        return self._by_counts(_more_than, np.ceil(y) - 1.0, p)
+    def tails(self, p: Any, y: FloatArray) -> tuple[Any, Any]:
+        return self._by_counts(_at_most, np.floor(y), p), self._by_counts(_more_than, np.ceil(y) - 1.0, p)
 
     def crps(self, p: Any, y: FloatArray) -> Any:
         return self._by_counts(_count_crps, y, p)
