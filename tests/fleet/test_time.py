@@ -59,6 +59,15 @@ def test_rows_without_times_come_one_after_the_last():
     assert fleet.predict_many(X[0]).mean[2] == model.predict_one().mean
 
 
+def test_each_model_of_a_fleet_may_have_its_own_noise():
+    X, Y, times = stream()
+    noise = np.array([0.01, 0.1, 1.0, 3.0])
+    fleet = sg.Fleet(build(), size=SIZE, noise=noise)
+    p = fleet.track(X, Y, time=times)
+    for i in range(SIZE):
+        assert_same(p[:, i], build().replaced(noise=noise[i]).track(X[:, i], Y[:, i], time=times[:, i]))
+
+
 def test_a_stopped_fleet_over_time_resumes_bit_for_bit(tmp_path):
     X, Y, times = stream()
     fleet = sg.Fleet(build(), size=SIZE)

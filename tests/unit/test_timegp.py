@@ -421,6 +421,37 @@ def test_what_cannot_be_a_kernel_over_time_is_refused(call, reason):
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "reason"),
+    [
+        (lambda model: model.forget(0.9), ValueError, "forgets by its kernel: give it a shorter lengthscale"),
+        (lambda model: model.simulate(np.empty((3, 0))), ValueError, "feeds nothing back: use forecast"),
+        (lambda model: model.predict_one(derivatives=True), ValueError, "no derivatives by its inputs"),
+        (
+            lambda model: sg.TimeGP(sg.Matern(1.5), noise=[0.1, 0.2]),
+            ValueError,
+            "one variance, which all outputs share",
+        ),
+        (lambda model: sg.TimeGP(None), TypeError, "time must be a kernel such as Matern"),
+    ],
+)
+def test_what_a_process_without_inputs_cannot_do_is_refused_with_a_way_out(call, error, reason):
+    model = sg.TimeGP(sg.Matern(1.5))
+    model.learn_many(np.empty((3, 0)), [1.0, 2.0, 3.0], time=[1.0, 2.0, 5.0])
+    with pytest.raises(error, match=reason):
+        call(model)
+
+
+def test_it_is_a_process_with_inputs_and_time_whose_inputs_say_nothing():
+    kernel, y = sg.Matern(2.5, lengthscale=2.0) + sg.Trend(30.0), np.sin(IRREGULAR)
+    alone, beside = sg.TimeGP(kernel, noise=NOISE), sg.OnlineGP(sg.Linear(constant=False), noise=NOISE, time=kernel)
+    assert isinstance(alone, sg.OnlineGP)
+    p = alone.track(np.empty((120, 0)), y, time=IRREGULAR)
+    q = beside.track(np.zeros((120, 1)), y, time=IRREGULAR)
+    np.testing.assert_allclose(p.mean, q.mean, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(p.variance, q.variance, rtol=1e-12)
+
+
 def test_times_that_go_backwards_are_refused_and_change_nothing():
     model = sg.TimeGP(sg.Matern(1.5))
     model.learn_many(np.empty((3, 0)), [1.0, 2.0, 3.0], time=[1.0, 2.0, 5.0])
