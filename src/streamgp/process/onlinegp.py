@@ -155,7 +155,7 @@ class OnlineGP(CompiledModel):
     ) -> Prediction | None:
         if Y is not None and self._observes != "numbers":
             self._refuse_targets(Y, many=len(X) > 1)
-        prior = self._prior_mean(X)
+        prior = None if self._mean is None else self._prior_mean(X)
         if Y is not None and prior is not None:
             Y = Y - prior
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
@@ -171,12 +171,11 @@ class OnlineGP(CompiledModel):
         out: FloatArray,
     ) -> None:
         """Let the loop take rows of these kinds; their predictions go where there is room for them."""
-        given = (
-            self._with_features(X),
-            self._no_targets if Y is None else Y,
-            self._no_conditions if conditions is None else conditions,
-        )
-        status, at = rare.pass_rows(self._run, self._numbers, self._lanes, kinds, *given, out)
+        if self._linear is not None:  # behind the inputs stand the features of a LinearMean
+            X = np.hstack([X, self._linear.whitened(X)])
+        targets = self._no_targets if Y is None else Y
+        given = self._no_conditions if conditions is None else conditions
+        status, at = rare.pass_rows(self._run, self._numbers, self._lanes, kinds, X, targets, given, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 
@@ -202,10 +201,6 @@ class OnlineGP(CompiledModel):
 
     def _prior_mean(self, X: FloatArray) -> FloatArray | None:
         return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)
-
-    def _with_features(self, X: FloatArray) -> FloatArray:
-        """Rows as compiled code takes them: behind the inputs stand the features of a LinearMean."""
-        return X if self._linear is None else np.hstack([X, self._linear.whitened(X)])
 
     def _above(self, prior: FloatArray | None, prediction: Prediction) -> Prediction:
         if prior is None:

@@ -22,6 +22,7 @@ from streamgp.process.row import HALVINGS, LEARNED, MOST_HALVINGS
 from streamgp.process.state import ABSORBED, GATHERING, outputs_of
 from streamgp.settings import FloatArray
 
+DUE = DUE_BEFORE, DUE_AFTER
 EPS = np.finfo(np.float64).eps
 
 
@@ -49,10 +50,11 @@ def pass_rows(
     """
     if len(Y) > 1 and numbers.plan["batch"][0] > 1:
         return _pass_batches(run, numbers, lanes, kinds, X, Y, conditions, out)
-    given = numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out
-    status, lane, at = run(*given, 0, 0)
-    told = {}
-    while status in (DUE_BEFORE, DUE_AFTER):
+    status, lane, at = run(numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out, 0, 0)
+    if status not in DUE:
+        return status, at
+    given, told = (numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out), {}
+    while status in DUE:
         model, row = lanes.models[lane], slice(at, at + 1)
         one = numbers if lanes is ALONE else _model(numbers, model)
         if status == DUE_BEFORE:
