@@ -21,7 +21,7 @@ from timing import figures, seconds
 
 SIZE = 20  # weights: few, so that a million rows take seconds
 ROWS, BLOCK = 1_000_000, 20_000
-WARM_UP = 20  # short blocks, after which Python's interpreter has specialised the code that measures
+WARM_UP = 60  # short blocks, after which Python has specialised the code that measures, and caches of NumPy are full
 CALLED, CALLED_ROWS = "SOGP absorbing", 100_000  # by predict_one and learn_one
 
 
@@ -47,7 +47,7 @@ def measure(names: Sequence[str], blocks: int, block: int, m: int = SIZE) -> dic
     gc.freeze()  # collecting need not look at what was there before
     tracemalloc.start()
     for i in range(WARM_UP + blocks):
-        X, y = rows.take(10 if i < WARM_UP else block)
+        X, y = rows.take(50 if i < WARM_UP else block)
         for j in range(len(models)):
             arrays[0, j, i] = allocated()
             memory[0, j, i] = held()

@@ -137,7 +137,8 @@ def test_no_memory_grows_with_the_rows():
     def grown(names):
         cells = rows_seen.measure(names, blocks=3, block=100)
         assert all(len(cell["microseconds"]) == 3 for cell in cells.values())
-        return [name for name, cell in cells.items() if cell["bytes grown"]]
+        # What a row leaves behind is at least a number; free lists of Python and NumPy hold an object more or less.
+        return [name for name, cell in cells.items() if cell["bytes grown"] >= 8 * cell["rows"]]
 
     # What other threads of this process allocate meanwhile counts, too; it does not come again, what rows leave does.
     first = grown(list(contestants.MODELS))

@@ -354,11 +354,3 @@ def test_what_a_row_that_cannot_be_learned_would_have_forgotten_the_next_one_for
     model._state.covariance[:] = S
     model.learn_one(X[0], 0.0, time=T[-1] + 2 * HALF_LIFE, noise=1e30)  # which says nothing
     np.testing.assert_allclose(model.predict_many(Z).mean, 0.5 * before.mean, atol=1e-8)
-
-
-def test_a_snapshot_with_a_clock_that_no_stream_leads_to_is_refused():
-    model = sg.KRLST(capacity=4, mode="injection", half_life=1.0)
-    model.learn_one([0.5], 1.0, time=0.0)
-    model._state.clock[1] = 3.0
-    with pytest.raises(sg.SnapshotError, match="clock must be finite numbers of at least 0 and of at most 1"):
-        sg.from_bytes(model.to_bytes())

@@ -187,13 +187,15 @@ class Prediction(Shown, Generic[Values]):
 
         A column that not all have is left out; of different laws remain a mean, a variance and a noise.
         """
+        if not others:
+            return self._of({name: _changed(change, column) for name, column in vars(self).items()}, self.law)
         alike = all(type(one) is type(self) and one.law == self.law for one in others)
         kind: Any = type(self) if alike else Prediction
         columns = {}
         for name in tuple(vars(self)) if alike else NUMBERS + BESIDE:
             parts = [getattr(one, name, None) for one in (self, *others)]
             if all(part is not None for part in parts):
-                columns[name] = _changed(change, parts)
+                columns[name] = _changed(change, *parts)
         return kind._of(columns, self.law if alike else GAUSSIAN)  # type: ignore[no-any-return]
 
     def _with(self, **columns: Any) -> Self:
@@ -310,6 +312,23 @@ class CalibratedPrediction(Prediction[Values]):
         return self.law.level
 
 
+def stacked(told: Sequence[Prediction]) -> Prediction:
+    """Predictions of one kind, of one row and one output each, in numbers, as one of all rows, (n, 1) each column."""
+    rows = [vars(one) for one in told]
+    columns, single = dict(rows[0]), [name for name, column in rows[0].items() if type(column) is float]
+    values = np.array([[row[name] for name in single] for row in rows]).T
+    columns |= zip(single, np.ascontiguousarray(values)[..., None], strict=True)
+    for name in columns.keys() - single:
+        of_all = [row[name] for row in rows]
+        if isinstance(of_all[0], Prediction):
+            columns[name] = stacked(of_all)
+        elif isinstance(of_all[0], tuple):
+            columns[name] = tuple(np.ascontiguousarray(np.array(of_all).T)[..., None])
+        else:
+            columns[name] = np.array(of_all)[:, None]
+    return told[0]._of(columns, told[0].law)
+
+
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
     parts = prediction._bare()._listed()
@@ -322,16 +341,15 @@ def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
     return like._bare()._each(lambda _: np.ascontiguousarray(next(parts)))
 
 
-def _changed(change: Callable[..., Any], parts: list[Any]) -> Any:
+def _changed(change: Callable[..., Any], first: Any, *others: Any) -> Any:
     """Change a column of several predictions, or all that it consists of."""
-    first = parts[0]
-    if isinstance(first, Prediction):
-        return first._each(change, *parts[1:])
-    if isinstance(first, dict):
-        return {name: _changed(change, [part[name] for part in parts]) for name in first}
+    if isinstance(first, np.ndarray | float):  # most columns
+        return change(first, *others)
     if isinstance(first, tuple):
-        return tuple([change(*columns) for columns in zip(*parts, strict=True)])
-    return change(*parts)
+        return tuple(map(change, first, *others))
+    if isinstance(first, dict):
+        return {name: _changed(change, part, *(other[name] for other in others)) for name, part in first.items()}
+    return first._each(change, *others) if isinstance(first, Prediction) else change(first, *others)
 
 
 def _widened(column: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.checks import check
+from streamgp.contract.model import Row
 from streamgp.contract.prediction import Prediction
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
@@ -27,6 +28,7 @@ class Filter(CompiledModel):
 
     has_variance = False
     _columns = 1
+    _direct = True
     # Settings with a unit: with the kernel times v, and these times v to the power given, it is the same filter.
     _units_of_variance: tuple[tuple[str, int], ...] = ()
     _may_overflow = ("alpha", "units", "last_target")  # with too large a step the errors grow without bound
@@ -67,6 +69,11 @@ class Filter(CompiledModel):
         numbers.work.operations[:] = program.operations
         numbers.state.parameters[:] = program.parameters
         self._place(numbers)
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        row = super()._row(X, Y)
+        row.noise[:] = self._tuning.get("noise", np.nan)
+        return row
 
     def _prediction(self, out: FloatArray) -> Prediction:
         n = out.shape[1]

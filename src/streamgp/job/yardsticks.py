@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.auto.candidates import least_squares
 from streamgp.contract import passing
 from streamgp.contract.model import Row, Shape, StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, stacked
 from streamgp.contract.snapshot import require
 from streamgp.job.scores import START_UP
 from streamgp.recipes.naive import SeasonalValue
@@ -255,9 +255,7 @@ def _together(told: Sequence[Any]) -> Any:
     parts: list[Any] = []
     for single, some in groupby(told, lambda one: isinstance(one.mean, float)):
         predictions = list(some)
-        if single:
-            predictions = [predictions[0]._each(lambda *rows: np.array(rows)[:, None], *predictions[1:])]
-        parts += predictions
+        parts += [stacked(predictions)] if single else predictions
     return joined(parts)
 
 

@@ -39,6 +39,7 @@ class CompiledModel(StreamModel):
             numbers.state.units[:] = self._state.units
             numbers.counters["rows_seen"] = self._numbers.counters["rows_seen"]
         self._numbers, self._state, self._one = numbers, numbers.state, Row.empty()
+        self._room = self._one.columns[: self._columns]
 
     def _place_at(self, records: np.ndarray, buffers: np.ndarray) -> None:
         """Go on with a copy of the numbers in another place, (1, ...) each."""
@@ -78,7 +79,7 @@ class CompiledModel(StreamModel):
         return self._direct and self._shape.p == 1 and not self._needs_time
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        self._pass(PREDICTED if Y is None else TAKEN[True, True], X, Y, None, self._one.columns)
+        self._pass(PREDICTED if Y is None else TAKEN[True, True], X, Y, None, self._room)
         if not self.has_variance:
             self._one.out[1:] = np.nan
         return self._one

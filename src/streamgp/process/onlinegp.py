@@ -175,7 +175,8 @@ class OnlineGP(CompiledModel):
             X = np.hstack([X, self._linear.whitened(X)])
         targets = self._no_targets if Y is None else Y
         given = self._no_conditions if conditions is None else conditions
-        status, at = rare.pass_rows(self._run, self._numbers, self._lanes, kinds, X, targets, given, out)
+        pass_all = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
+        status, at = pass_all(self._run, self._numbers, self._lanes, kinds, X, targets, given, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 

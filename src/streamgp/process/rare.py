@@ -48,8 +48,6 @@ def pass_rows(
         conditions: of the rows.
         out: receives predictions, where there is room.
     """
-    if len(Y) > 1 and numbers.plan["batch"][0] > 1:
-        return _pass_batches(run, numbers, lanes, kinds, X, Y, conditions, out)
     status, lane, at = run(numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out, 0, 0)
     if status not in DUE:
         return status, at
@@ -71,7 +69,7 @@ def pass_rows(
     return status, at
 
 
-def _pass_batches(
+def pass_batches(
     run: Any,
     numbers: Numbers,
     lanes: Lanes,
@@ -81,10 +79,10 @@ def _pass_batches(
     conditions: FloatArray,
     out: FloatArray,
 ) -> tuple[int, int]:
-    """The same, the rows of a model learned together, so many at a time."""
+    """The same, rows with targets, of which a model learns so many at a time together."""
     ends, size = lanes.starts if lanes.starts.size else np.array([0, len(X)]), int(numbers.plan["batch"][0])
     for k, model in enumerate(lanes.models):
-        one = _model(numbers, model)
+        one = numbers if lanes is ALONE else _model(numbers, model)
         for start in range(ends[k], ends[k + 1], size):
             rows = slice(start, min(start + size, ends[k + 1]))
             told = np.empty((len(out), out[:, rows].shape[1]))

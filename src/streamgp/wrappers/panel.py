@@ -69,7 +69,7 @@ class Seat(NamedTuple):
         if picked is None or not (isinstance(member, Standardize) and member._settled and member._lanes is ALONE):
             return None
         process = member._within
-        if not (isinstance(process, OnlineGP) and process._quick() and process.has_variance):
+        if not (isinstance(process, OnlineGP) and process._batch == 1 and process._quick() and process.has_variance):
             return None
         same = _follow(process, OnlineGP, "_advance", "_predict", "_row")
         return cls(place, picked, noting, member, process) if same else None
