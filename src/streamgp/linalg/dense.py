@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.blas import dsymm, dsyrk
 from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
 
 from streamgp.settings import FloatArray
@@ -31,12 +32,25 @@ def solve_transposed(R: FloatArray, b: FloatArray) -> FloatArray:
 def _solved(R: FloatArray, b: FloatArray, transposed: int) -> FloatArray:
     if b.size == 0:
         return b
+    if R.flags.c_contiguous:  # LAPACK's order is the other one, in which R' is the lower triangle as it lies there
+        return dtrtrs(R.T, b, lower=1, trans=1 - transposed)[0].reshape(b.shape)  # type: ignore[no-any-return]
     return dtrtrs(R, b, trans=transposed)[0].reshape(b.shape)  # type: ignore[no-any-return]
 
 
 def inverse(R: FloatArray) -> FloatArray:
     """R^-1."""
     return dtrtri(R)[0] if len(R) else R
+
+
+def product(S: FloatArray, X: FloatArray) -> FloatArray:
+    """S X of a symmetric matrix of which the lower triangle is given."""
+    return dsymm(1.0, S.T, X, lower=0) if X.size else X
+
+
+def subtract_gram(S: FloatArray, H: FloatArray) -> None:
+    """S <- S - H'H in place, of the lower triangle."""
+    if H.size:
+        S[...] = dsyrk(-1.0, H, 1.0, S.T, trans=1, lower=0, overwrite_c=1).T
 
 
 def symmetric(A: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from streamgp.contract.checks import DUE_AFTER, DUE_BEFORE, FINE
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.lanes import ALONE, LEARN, PREDICT, PREDICTED, Lanes
 from streamgp.kernels.program import Program
-from streamgp.linalg.dense import factorize, inverse, solve, solve_transposed, symmetric
+from streamgp.linalg.dense import factorize, inverse, product, solve, solve_transposed, subtract_gram, symmetric
 from streamgp.process import features
 from streamgp.process.adapt.move import finish_interval
 from streamgp.process.posterior import COVARIANCE_NOISE
@@ -218,7 +218,7 @@ def learn_batch(numbers: Numbers, X: FloatArray, Y: FloatArray, conditions: Floa
         if not len(rows):
             continue
         noise, phi = noises(state.noise[j], conditions, j, len(X))[rows], Phi[:, rows]
-        H = symmetric(S) @ phi
+        H = product(S, phi)
         V = residual[np.ix_(rows, rows)] + phi.T @ H + np.diag(noise)
         # [huber2013] Eqs. (14)-(16): the gain by a factor of the innovations' covariance.
         R, failed = factorize(V)
@@ -227,7 +227,7 @@ def learn_batch(numbers: Numbers, X: FloatArray, Y: FloatArray, conditions: Floa
             continue
         H = solve_transposed(R, H.T)
         state.mu[:, own] += H.T @ solve_transposed(R, Y[rows, own] - phi.T @ state.mu[:, own])
-        S -= np.tril(H.T @ H)
+        subtract_gram(S, H)
         unresolved = np.count_nonzero(residual[rows, rows] + noise < COVARIANCE_NOISE * kappa[rows])
         if unresolved:
             counters["unresolved_rows"] += unresolved
