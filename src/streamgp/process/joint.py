@@ -141,7 +141,7 @@ class Function:
 
 
 class Pasts:
-    """The memory of a process, in several copies that go on by themselves.
+    """The memory of a process, in several copies that go on by themselves; without one, rows are what is seen of them.
 
     Args:
         model: the process.
@@ -149,18 +149,22 @@ class Pasts:
     """
 
     def __init__(self, model: Process, count: int) -> None:
-        compile_now(memory.walk)
         part, state = model._memory, model._state
         d, p = state.window.shape[1], state.last_target.size
+        self.width, self._recalls = part.width(d), part.recalls
+        if not part.recalls:
+            return
+        compile_now(memory.walk)
         self._numbers = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
         memory.place(part, self._numbers)
         past = (state.window, state.units, state.last_target)
         self._pasts = [np.repeat(array[None], count, axis=0) for array in past]
-        self.width = part.width(d)
 
     def advance(self, X: FloatArray) -> FloatArray:
         """Advance every copy by its row; what it hands over, (count, width)."""
         inputs.refuse(*check(X, X[:0], True, LARGEST), many=True)
+        if not self._recalls:
+            return X
         state = self._numbers.state
         present = (state.window, state.units, state.last_target)
         Z, no_target = np.empty((len(X), 1, self.width)), np.empty((1, 0))
@@ -174,7 +178,8 @@ class Pasts:
 
     def recall(self, targets: FloatArray) -> None:
         """Take the last targets, (count, p)."""
-        self._pasts[2][:] = targets
+        if self._recalls:
+            self._pasts[2][:] = targets
 
 
 class Draws(Trajectories):
