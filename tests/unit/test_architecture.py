@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+import streamgp as sg
+from streamgp.filters.model import Filter
 from tests import architecture
 
 # Each may import what stands in its own line or below; docs/architecture.md says what each is for.
@@ -43,3 +47,9 @@ def test_every_folder_has_its_floor_and_imports_point_down():
 
 def test_a_circle_is_found():
     assert architecture.circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
+
+
+@pytest.mark.parametrize("kind", [sg.OnlineGP, sg.LWPR, sg.LocalGP, Filter])
+def test_models_stand_on_the_contract_and_on_what_all_compiled_models_share(kind):
+    own = [base.__name__ for base in kind.__mro__ if base.__module__.startswith("streamgp")]
+    assert own == [kind.__name__, "CompiledModel", "StreamModel", "Saved", "Configured"]
