@@ -115,6 +115,14 @@ class Numbers:
         twin._look()
         return twin
 
+    def one(self, i: int) -> Self:
+        """The numbers of model i of many, for a short look: each array is found when it is asked for."""
+        twin = copy(self)
+        twin.records, twin.buffers = self.records[i : i + 1], self.buffers[i : i + 1]
+        twin.plan, twin.counters, twin.buffer = twin.records["plan"], twin.records["counters"], twin.buffers[0]
+        twin.state = twin.work = _Asked(twin.records[0], twin.buffer)
+        return twin
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The counters and the state by name, as arrays that can be written to."""
         return {f"counters.{name}": self.counters[name] for name in self.counted} | vars(self.state)
@@ -147,10 +155,28 @@ def _views(record: Any, buffer: np.ndarray) -> SimpleNamespace:
     """The plan, the counters and the arrays of a model by name, as plain Python sees them."""
     named = SimpleNamespace(plan=record["plan"], counters=record["counters"], buffer=buffer)
     for name in record["at"].dtype.names:
-        start, *shape = record["at"][name].item()
-        part = buffer[start : start + math.prod(shape)].reshape(shape)
-        setattr(named, name, part.view(np.int64) if INTEGERS in record["at"][name].dtype.names else part)
+        setattr(named, name, _view(record, buffer, name))
     return named
+
+
+def _view(record: Any, buffer: np.ndarray, name: str) -> np.ndarray:
+    at = record["at"][name]
+    start, *shape = at.item()
+    part = buffer[start : start + math.prod(shape)].reshape(shape)
+    return part.view(np.int64) if INTEGERS in at.dtype.names else part
+
+
+class _Asked(SimpleNamespace):
+    """The arrays of a model by name, each placed when it is first asked for."""
+
+    def __init__(self, record: Any, buffer: np.ndarray) -> None:
+        super().__init__()
+        self._place = record, buffer
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        array = _view(*self._place, name)
+        setattr(self, name, array)
+        return array
 
 
 class ModelType(types.Type):  # type: ignore[misc]

@@ -54,7 +54,7 @@ def pass_rows(
     given, told = (numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out), {}
     while status in DUE:
         model, row = lanes.models[lane], slice(at, at + 1)
-        one = numbers if lanes is ALONE else _model(numbers, model)
+        one = numbers if lanes is ALONE else numbers.one(model)
         if status == DUE_BEFORE:
             if kinds[at % len(kinds)] & PREDICT:  # a row is predicted before anything is forgotten
                 told[at] = np.empty((len(out), 1))
@@ -82,7 +82,7 @@ def pass_batches(
     """The same, rows with targets, of which a model learns so many at a time together."""
     ends, size = lanes.starts if lanes.starts.size else np.array([0, len(X)]), int(numbers.plan["batch"][0])
     for k, model in enumerate(lanes.models):
-        one = numbers if lanes is ALONE else _model(numbers, model)
+        one = numbers if lanes is ALONE else numbers.one(model)
         for start in range(ends[k], ends[k + 1], size):
             rows = slice(start, min(start + size, ends[k + 1]))
             told = np.empty((len(out), out[:, rows].shape[1]))
@@ -90,11 +90,6 @@ def pass_batches(
             out[:, rows] = told
             learn_batch(one, X[rows], Y[rows], conditions[rows])
     return FINE, -1
-
-
-def _model(numbers: Numbers, i: int) -> Numbers:
-    """The numbers of one model of many."""
-    return numbers.at(numbers.records[i : i + 1], numbers.buffers[i : i + 1])
 
 
 @np.errstate(all="ignore")

@@ -339,8 +339,7 @@ class Panels:
         kinds = PREDICTED if Y is None else TAKEN[True, True]
         status, k, lane, at = seats.take(*given, 0, 0, 0, kinds)
         while status == DUE_AFTER:
-            numbers, one = self._panels[-1 - k].numbers, slice(lane, lane + 1)
-            rare.settle(numbers.at(numbers.records[one], numbers.buffers[one]))
+            rare.settle(self._panels[-1 - k].numbers.one(lane))
             status, k, lane, at = seats.take(*given, k, lane, at + 1, kinds)
         if status:
             inputs.refuse(status, at, many=False)
