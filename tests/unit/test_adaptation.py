@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.process.adapt import move
 from streamgp.process.state import GATHERING, STOPPED
 from tests import oracles
 from tests.inside import count, gradient_at, hyperparameters, loadings, move_to, try_to_move
@@ -447,3 +448,39 @@ def test_the_running_log_density_begins_with_the_first_row():
 def test_bad_adaptation_is_refused(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def streams_nobody_designed_for(n=300):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (n, 2))
+    y = np.sin(X[:, 0])
+    yield np.cumsum(0.01 * rng.normal(size=(n, 2)), axis=0), y
+    yield np.ones((n, 2)), np.ones(n)
+    yield X[np.arange(n) % 5], y
+    yield 1e9 * X, 1e9 * y
+    yield X, 1e-9 * y
+    yield X, np.where(np.arange(n) > n // 2, y + 1e3, y)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: sg.SOGP(
+            capacity=8, noise=1e-6, removal="kl", evict="kl", adapt=sg.SNGD(interval=4, clip=3.0, rate=5.0)
+        ),
+        lambda: sg.SOGP(capacity=8, outputs="separate", adapt=sg.SNGD(interval=3, on_move="rebuild")),
+        lambda: sg.ISSGPR(features=10, adapt=sg.SNGD(interval=5)),
+    ],
+)
+def test_moves_on_streams_nobody_designed_for_leave_a_model_that_predicts_and_loads(build):
+    for X, y in streams_nobody_designed_for():
+        model = build()
+        model.learn_many(X, y)
+        assert np.all(np.isfinite(model.predict_many(X[:20]).mean))
+        assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+def test_points_of_which_nothing_is_known_exactly_leave_no_posterior_to_move_to():
+    known = move.Known(np.eye(3), np.ones((3, 1)), np.diag([0.5, 0.5, 0.0])[None])
+    assert np.isnan(move.without_others(known, np.array([0, 1]), 0, marginal=False).S).all()
+    assert np.isfinite(move.without_others(known, np.array([0, 1]), 0, marginal=True).S).all()

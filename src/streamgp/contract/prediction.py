@@ -71,7 +71,8 @@ class Prediction(Shown, Generic[Values]):
         if beside:
             for name in beside:
                 if name not in BESIDE:
-                    raise TypeError(f"{type(self).__name__} has no column {name!r}.{nearest(name, BESIDE)}")
+                    known = f"What may stand beside a prediction: {', '.join(BESIDE)}"
+                    raise TypeError(f"{type(self).__name__} has no column {name!r}.{nearest(name, BESIDE)} {known}")
             columns |= {name: column for name, column in beside.items() if column is not None}
 
     @classmethod

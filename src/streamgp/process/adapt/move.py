@@ -265,7 +265,11 @@ def without_others(before: Known, left: np.ndarray, t: int, *, marginal: bool) -
     mu, S = U.T @ before.mu, U.T @ before.S @ U
     stay, gone = slice(t + n), slice(t + n, None)
     for j in range(0 if marginal else len(S)):
-        own, gain = outputs_of(j, len(S)), np.linalg.solve(S[j, gone, gone], S[j, gone, stay]).T
+        own, (root, failed) = outputs_of(j, len(S)), factorize(S[j, gone, gone])
+        if failed:  # then rebased() cannot solve it either, and the step is refused
+            S[j] = np.nan
+            continue
+        gain = solve(root, solve_transposed(root, S[j, gone, stay])).T
         mu[stay, own] -= gain @ mu[gone, own]
         S[j, stay, stay] -= gain @ S[j, gone, stay]
     return Known(signs[:, None] * R[:n], mu[stay], S[:, stay, stay])
