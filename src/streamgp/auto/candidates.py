@@ -1,4 +1,4 @@
-"""What Auto chooses from: models for inputs and targets in standard units."""
+"""What Auto chooses from: models for inputs and targets in standard units, in three sizes."""
 
 from __future__ import annotations
 
@@ -7,35 +7,76 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.auto.budget import LARGEST, Sizes
-from streamgp.contract.model import StreamModel
 from streamgp.kernels import Kernel, LinearKernel, SquaredExponential
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.features import Linear
 from streamgp.process.forgetting import Injection
-from streamgp.process.likelihood import StudentT
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior
 from streamgp.recipes.gijsberts2013 import ISSGPR
 from streamgp.recipes.soh2014 import SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FACTOR, KRLST
-from streamgp.settings import Configured
+from streamgp.settings import Configured, duration
 
 NOISE = 0.1  # where the search for hyperparameters starts, in variances of the target
+DEFAULT = "300us"
+
+
+class Sizes(NamedTuple):
+    """How large the Gaussian processes are, and how many stay.
+
+    Args:
+        capacity: most basis points of KRLST.
+        fewer: most basis points of SOGP.
+        features: frequencies of ISSGPR.
+        adapts: whether SOGP moves its hyperparameters.
+        stay: how many stay at the end of the warm-up, after twice and after four times as many rows.
+    """
+
+    capacity: int
+    fewer: int
+    features: int
+    adapts: bool
+    stay: tuple[int, int, int]
+
+
+# By the least budget in seconds a row. A row takes about that, in blocks on an idle core of a server.
+SIZES = {
+    1e-3: Sizes(400, 200, 200, True, (8, 6, 6)),
+    200e-6: Sizes(200, 100, 100, True, (6, 5, 4)),
+    0.0: Sizes(50, 30, 50, False, (3, 2, 2)),
+}
+LARGEST = SIZES[1e-3]
+
+
+def seconds(value: Any) -> float:
+    """A budget in seconds."""
+    try:
+        return duration("budget", value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"budget must be a time for each row such as '200us', '1ms', 0.0002 (seconds) or a timedelta; got {value!r}"
+        ) from None
+
+
+def sizes_of(budget: Any) -> Sizes:
+    """The sizes that a budget pays for; None: the largest."""
+    time = np.inf if budget is None else seconds(budget)
+    return next(sizes for least, sizes in SIZES.items() if time >= least)
 
 
 class Candidate(NamedTuple):
-    """A model that auto may take.
+    """A process that Auto may take.
 
     Args:
         settings: the settings that users may change.
-        family: candidates of one family have the same prior, and so the same hyperparameters.
+        spectral: whether it is made of Fourier features.
         build: makes one for d inputs.
     """
 
     settings: tuple[str, ...]
-    family: str
-    build: Callable[[int, Sizes], StreamModel]
+    spectral: bool
+    build: Callable[[int, Sizes], OnlineGP]
 
 
 def scales(d: int) -> list[float]:
@@ -53,44 +94,29 @@ def _settings(kind: type[Configured]) -> tuple[str, ...]:
     return tuple(name for name in kind.setting_names() if name not in ("lengthscale", "variance", "prior"))
 
 
-# They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all; of
-# the last thousand those that are no outliers.
+# They differ in what they hold on to: the last thousand rows, what is worth keeping of all, all.
 CANDIDATES = {
-    "fast KRLST": Candidate(
-        _settings(KRLST), "kernel", lambda d, s: KRLST(_bent(d), capacity=s.fewer, forgetting=0.99, noise=NOISE)
-    ),
     "KRLST": Candidate(
-        _settings(KRLST), "kernel", lambda d, s: KRLST(_bent(d), capacity=s.capacity, forgetting=0.999, noise=NOISE)
+        _settings(KRLST), False, lambda d, s: KRLST(_bent(d), capacity=s.capacity, forgetting=0.999, noise=NOISE)
     ),
     "SOGP": Candidate(
         _settings(SOGP),
-        "kernel",
-        lambda d, s: SOGP(_bent(d), capacity=s.fewer, noise=NOISE, adapt=None if s.rest is None else SNGD(rest=s.rest)),
+        False,
+        lambda d, s: SOGP(_bent(d), capacity=s.fewer, noise=NOISE, adapt=SNGD(rest=50) if s.adapts else None),
     ),
     "ISSGPR": Candidate(
-        ISSGPR.setting_names(),
-        "spectrum",
-        lambda d, s: ISSGPR(s.features, lengthscale=scales(d), noise=NOISE, adapt=SNGD() if s.adapts else None),
-    ),
-    "robust KRLST": Candidate(
-        tuple(name for name in _settings(KRLST) if name not in ("noise", "likelihood")),
-        "robust kernel",
-        lambda d, s: KRLST(_bent(d), capacity=s.fewer, forgetting=0.999, likelihood=StudentT(NOISE**0.5)),
+        ISSGPR.setting_names(), True, lambda d, s: ISSGPR(s.features, lengthscale=scales(d), noise=NOISE)
     ),
 }
-ROBUST = ("robust KRLST",)  # those that only join where there are outliers
 LEAST_SQUARES = (1.0, 0.999, 0.99)  # forgetting factors
-LOGARITHMIC = (0.999, 0.99)  # those of lines for the logarithm of the target
-WEAK = 0.01  # precision of the weights of a line that has rows enough
 
 
-def least_squares(forgetting: float, precision: float = WEAK) -> StreamModel:
+def least_squares(forgetting: float, precision: float) -> OnlineGP:
     """A straight line through rows of which older ones count less.
 
     Args:
         forgetting: factor a row.
-        precision: of the prior of its weights, in standard units; d of them for d inputs say that the inputs together
-            explain about as much as the noise.
+        precision: of the prior of its weights, in units of the noise.
     """
     fading = None if forgetting == 1 else Injection(forgetting)
     return OnlineGP(Linear(precision), noise=1.0, forgetting=fading, form="cholesky")
@@ -103,7 +129,7 @@ def candidate(
     sizes: Sizes = LARGEST,
     prior: Prior | None = None,
     own: int = 0,
-) -> StreamModel:
+) -> OnlineGP:
     """A candidate of some size, with those of the settings that it has.
 
     Args:
@@ -119,17 +145,16 @@ def candidate(
     if given.get("half_life") is not None:  # in place of the candidate's own forgetting by rows
         given = {"forgetting": FACTOR} | given
     built = entry.build(d, sizes)
-    return (built if prior is None else begun(built, entry.family, d, prior, own or d)).replaced(**given)
+    return (built if prior is None else _begun(built, entry.spectral, d, prior, own or d)).replaced(**given)
 
 
-def begun(model: StreamModel, family: str, d: int, prior: Prior, own: int) -> StreamModel:
+def _begun(model: OnlineGP, spectral: bool, d: int, prior: Prior, own: int) -> OnlineGP:
     """A candidate with the hyperparameters with which a new model of a fleet begins."""
     start, lengths = prior.start, np.array(scales(d))
     if "lengthscale" in start:
         lengths[:own] = start["lengthscale"]
     variance = float(start["variance"][0]) if "variance" in start else 1.0
     noise = {"noise": float(start["noise"][0])} if "noise" in start else {}
-    if family == "spectrum":
+    if spectral:
         return model.replaced(lengthscale=lengths.tolist(), variance=variance, **noise)
-    kernel = SquaredExponential(lengths.tolist(), variance=variance) + LinearKernel()
-    return model.replaced(kernel=kernel, **(noise if family == "kernel" else {}))
+    return model.replaced(kernel=SquaredExponential(lengths.tolist(), variance=variance) + LinearKernel(), **noise)

@@ -17,7 +17,6 @@ from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.tuning.tune import NoEvidenceError, fit_prefix, with_hyperparameters
-from streamgp.wrappers.standardize import Standardize
 
 # Of this many rows at most how many count, and the iterations from a start of no knowledge, and from an earlier result.
 EFFORT = ((150, 100, 15, 15), (600, 150, 15, 15), (np.inf, 350, 40, 20))
@@ -40,7 +39,7 @@ def exact(model: StreamModel, known: StreamModel | None, X: FloatArray, y: Float
     start, iterations = (model, cold) if known is None else (known, warm)
     evidence = Evidence(restarts=0, iterations=iterations)
     try:
-        found = fit_prefix(Standardize(start, warmup=max(len(y), 2)), X, y, evidence, rows=rows)
+        found = fit_prefix(start, X, y, evidence, rows=rows)
     except NoEvidenceError:
         return None
     return found if isinstance(found, FullGP) else None
