@@ -110,13 +110,15 @@ class Auto(StreamModel):
         self._largest = np.inf if screen else LARGEST
         self._sizes, self._candidates, self._prior = sizes_of(budget), given, checked("prior", prior)
         switch("tune", tune)
+        if trees is not None and switch("trees", trees) and (why := forest.without_trees()):
+            raise ImportError(why)
         self._table: dict[str, Any] = {
             "level": float(level),
             "warmup": warmup,
             "drift": switch("drift", drift),
             "screen": screen,
             "background": switch("background", background),
-            "trees": forest.wanted(trees),
+            "trees": trees is not False,
         }
         self._tables: tuple[Table, ...] = ()
 
@@ -299,9 +301,9 @@ class Auto(StreamModel):
         return list(self._shown.events)
 
     @property
-    def trees(self) -> str:
-        """Whether a forest sits at the table, in a sentence."""
-        return forest.said(self._table["trees"])
+    def without_trees(self) -> str:
+        """Why no forest can be trained, in a sentence; nothing where it can."""
+        return forest.without_trees() if self._table["trees"] else "No trees, because trees=False."
 
     def importance(self, groups: Sequence[Sequence[int]] | None = None) -> FloatArray:
         """Return the share of each input, then of the past, in the predictions of the last rows; they sum to 1.

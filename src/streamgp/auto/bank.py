@@ -27,6 +27,7 @@ from streamgp.wrappers.aggregation import LIMITED, PRIOR, RANGE, ROOM, SPOKEN, V
 # A new line has as many rows on which it was tried before it joined; fewer than these count as so many on which its
 # squared errors were BEHIND times those of the best: one lucky row is no evidence.
 NEWCOMER, BEHIND = 10.0, 2.0
+NO_FOREST = Forest.empty()
 
 
 class Line(NamedTuple):
@@ -146,7 +147,7 @@ class Bank:
         units = [line.units if line.process is not None else np.zeros((2, len(line.columns))) for line in self.lines]
         self._units = np.ascontiguousarray(np.hstack([np.zeros((2, 0)), *units]))
         self._target_units = np.array([line.target_units for line in self.lines]).reshape(-1, 2).T.copy()
-        self._forests = [(k, line) for k, line in enumerate(self.lines) if line.forest is not None]
+        self._forest = next((line.forest for line in self.lines if line.forest is not None), NO_FOREST)
 
     def start_behind(self, tried: dict[str, FloatArray]) -> None:
         """Let new lines have the errors that they made when they were tried, (n,) each, oldest first."""
@@ -203,15 +204,11 @@ class Bank:
     def run(self, kinds: np.ndarray, rows: np.ndarray, F: FloatArray, y: FloatArray, given: FloatArray) -> FloatArray:
         """Let all lines predict and learn rows, see step.run_lines(); (3, k, lines)."""
         predicted = np.empty((3, len(kinds), len(self.lines)))
-        for k, line in self._forests:
-            assert line.forest is not None
-            predicted[0, :, k] = line.forest.predict(F)[rows] + (F[rows, line.origin] if line.origin >= 0 else 0.0)
-            predicted[1:, :, k] = np.nan
         line, at = 0, 0
         table = kinds, rows, F, y, given, self._clock, self._table, self._columns, self._units, self._target_units
         while True:
             status, line, stopped = step.run_lines(
-                *table, self.sums, self._records, self._buffer, predicted, line, at
+                *table, self.sums, *self._forest, self._records, self._buffer, predicted, line, at
             )
             if status != DUE_AFTER:
                 break

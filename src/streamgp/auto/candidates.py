@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.kernels import Kernel, LinearKernel, SquaredExponential
-from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.features import Linear
 from streamgp.process.forgetting import Injection
 from streamgp.process.onlinegp import OnlineGP
@@ -29,22 +28,20 @@ class Sizes(NamedTuple):
         capacity: most basis points of KRLST.
         fewer: most basis points of SOGP.
         features: frequencies of ISSGPR.
-        adapts: whether SOGP moves its hyperparameters.
         stay: how many stay at the end of the warm-up, after twice and after four times as many rows.
     """
 
     capacity: int
     fewer: int
     features: int
-    adapts: bool
     stay: tuple[int, int, int]
 
 
 # By the least budget in seconds a row. A row takes about that, in blocks on an idle core of a server.
 SIZES = {
-    1e-3: Sizes(400, 200, 200, True, (8, 6, 6)),
-    200e-6: Sizes(200, 100, 100, True, (6, 5, 4)),
-    0.0: Sizes(50, 30, 50, False, (3, 2, 2)),
+    1e-3: Sizes(400, 200, 200, (8, 6, 6)),
+    200e-6: Sizes(200, 100, 100, (6, 5, 4)),
+    0.0: Sizes(50, 30, 50, (3, 2, 2)),
 }
 LARGEST = SIZES[1e-3]
 
@@ -100,9 +97,7 @@ CANDIDATES = {
         _settings(KRLST), False, lambda d, s: KRLST(_bent(d), capacity=s.capacity, forgetting=0.999, noise=NOISE)
     ),
     "SOGP": Candidate(
-        _settings(SOGP),
-        False,
-        lambda d, s: SOGP(_bent(d), capacity=s.fewer, noise=NOISE, adapt=SNGD(rest=50) if s.adapts else None),
+        _settings(SOGP), False, lambda d, s: SOGP(_bent(d), capacity=s.fewer, noise=NOISE, adapt=None)
     ),
     "ISSGPR": Candidate(
         ISSGPR.setting_names(), True, lambda d, s: ISSGPR(s.features, lengthscale=scales(d), noise=NOISE)

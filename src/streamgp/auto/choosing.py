@@ -36,7 +36,6 @@ ALARM = 1e4
 FADING = 0.97  # discount per row of the errors of the previous value, the unit of ours
 REPORTED = 0.9  # of the others' error, at which new processes say that the stream has changed
 MOST_EVENTS = 100  # changes that are listed
-WINDOW = 5000  # rows that a forest sees at most
 LATER = 100  # rows between those that a forest is trained on and its first prediction
 
 # The state in whole numbers: rows that are over; the row after which processes are built anew, or -1; whether because
@@ -134,7 +133,7 @@ def next_change(table: Any) -> float:
         rows |= {generation + built_from(first), generation + 2 * first, generation + warmup}
         rows |= {generation + built_from(3 * first), generation + 3 * first} if alarmed else set()
     if table.trees:
-        rows.add(forest.next_start(seen))
+        rows.add(forest.next_due(seen))
     if table.drift:  # an alarm is answered at a row that comes after it, however rows are handed over
         soonest = built_from(min(first, warmup))
         rows.add(seen + soonest - seen % soonest)
@@ -220,7 +219,7 @@ def change(table: Any) -> None:
         _plan(table, _base(table), max(seen + first - table._room, 0), seen, seen + first, f"{FROM}{seen + 1}")
     if generation >= 0:
         _follow(table, seen, generation, bool(alarmed), first)
-    if table.trees and forest.starts(seen):
+    if table.trees and forest.due(seen):
         later = Task(FORESTS, max(seen + LATER - table._room, 0), seen, seen + LATER, "")
         table.tasks = (*table.tasks, later)
 

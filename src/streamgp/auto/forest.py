@@ -100,6 +100,12 @@ def due(seen: int) -> bool:
     return seen in GROWING or (late > 0 and late % APART == 0)
 
 
+def next_due(seen: int) -> int:
+    """Return the first number of rows above this one after which a forest is trained."""
+    early = [rows for rows in GROWING if rows > seen]
+    return early[0] if early else seen + APART - (seen - GROWING[-1]) % APART
+
+
 def without_trees() -> str:
     """Return why there are no trees, in one sentence; nothing where LightGBM can be used."""
     return "" if isinstance(found := _library(), ctypes.CDLL) else found

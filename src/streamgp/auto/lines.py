@@ -84,25 +84,27 @@ class Builder(NamedTuple):
     def straight(self) -> list[View]:
         """What least squares sees."""
         own, layout = tuple(range(self.layout.own)), self.layout
-        found = [View("", own), View("change", own, True)] if own else []
+        found = [View("", own)] if own else []
         if self.lags:
-            recent, longer = tuple(range(layout.own + self.lags)), tuple(range(layout.own + layout.past))
+            recent, longer = (*own, *range(len(own), len(own) + self.lags)), tuple(range(layout.own + layout.past))
             found.append(View("lags", recent))
             if layout.past > self.lags:
                 found.append(View(f"{layout.past} lags", longer))
             if layout.before:
                 found.append(View("lags, row before", (*recent, *layout.before)))
-            if layout.seasons:
-                found.append(View("lags, seasons", (*recent, *layout.values, *layout.waves)))
+            if layout.before or layout.seasons:
+                found.append(View("all", (*longer, *layout.values, *layout.waves, *layout.before)))
         return found
 
     def processes(self) -> dict[str, tuple[View, str]]:
         """Processes by name: what each sees, and of which kind it is."""
         own = tuple(range(self.layout.own))
-        found = [View("", own), View("change", own, True)] if own else []
+        found = [View("", own)] if own else []
         if self.lags:
             recent = tuple(range(self.layout.own + self.lags))
             found += [View("lags", recent), View("change, lags", recent, True)]
+        elif own:
+            found.append(View("change", own, True))
         return {view.named(kind): (view, kind) for view in found for kind in CANDIDATES}
 
     def over_time(self) -> list[View]:
@@ -126,7 +128,7 @@ class Builder(NamedTuple):
     def _ridge(self, view: View, rows: Rows) -> tuple[float, bool]:
         """The precision of the weights, and whether the line is one for the change."""
         found = []
-        for change in {view.change, view.change or "lags" in view.label}:
+        for change in (False, True):
             X, y, _ = self._standard(view._replace(change=change), rows)
             known = np.isfinite(y)
             precision, evidence = ridge(X[known], y[known])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import opened
+from streamgp.auto.forest import predict_forest
 from streamgp.compiled import CUBE, INDICES, MATRIX, NUMBER, VECTOR, WHOLE, WHOLES, borrowed, compiled, entry
 from streamgp.contract.checks import FINE
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
@@ -27,7 +28,7 @@ Array = NDArray
 # whether it sees the time; whether its variance counts.
 KIND, LOOP, FIRST_COLUMN, COLUMNS, ORIGIN, RECORD, FIRST_NUMBER, NUMBERS, TIMED, VARIES = range(10)
 FIELDS = VARIES + 1
-VALUE, MEAN, PROCESS, FOREST = range(4)  # a column as it is; the mean of all targets; a loop; said by auto/forest.py
+VALUE, MEAN, PROCESS, FOREST = range(4)  # a column as it is; the mean of all targets; a loop; trees
 HARMONICS = 3  # of each season
 
 # What a row that waits for its target keeps of what was said of it: the numbers of the lines, negative for one that had
@@ -93,7 +94,7 @@ def see(
 
 @entry(
     *(INDICES, INDICES, MATRIX, VECTOR, MATRIX, WHOLE, WHOLES, INDICES, MATRIX, MATRIX, MATRIX),
-    *(ARGUMENTS[0], VECTOR, CUBE, WHOLE, WHOLE),
+    *(WHOLES, MATRIX, ARGUMENTS[0], VECTOR, CUBE, WHOLE, WHOLE),
 )
 def run_lines(
     kinds: Array,
@@ -107,6 +108,8 @@ def run_lines(
     units: Array,
     target_units: Array,
     sums: Array,
+    splits: Array,
+    numbers_of_trees: Array,
     records: Array,
     buffer: Array,
     predicted: Array,
@@ -127,6 +130,8 @@ def run_lines(
         units: (2, all columns) shifts and scales.
         target_units: (2, lines).
         sums: (lines, 2) of a mean of all targets: their number and their sum.
+        splits: of the forest.
+        numbers_of_trees: of the forest.
         records: of the processes.
         buffer: their numbers.
         predicted: (3, k, lines) receives means, variances and noises; NaN: none.
@@ -150,7 +155,13 @@ def run_lines(
                     if kinds[t] & LEARN and not np.isnan(y[t]):
                         sums[i, 0] += 1.0
                         sums[i, 1] += y[t]
-        elif own[KIND] == PROCESS:
+        elif own[KIND] == FOREST:
+            for t in range(k):
+                predicted[1, t, i] = predicted[2, t, i] = np.nan
+                if kinds[t] & PREDICT:
+                    f = F[rows[t]]
+                    predicted[0, t, i] = predict_forest(splits, numbers_of_trees, f) + f[origin]
+        else:
             d, first, size, start = own[COLUMNS], own[FIRST_COLUMN], own[NUMBERS], own[FIRST_NUMBER]
             process, numbers = records[own[RECORD] : own[RECORD] + 1], buffer[start : start + size].reshape(1, size)
             X, Y, told = np.empty((k, d)), np.empty((k, 1)), np.empty((3, k))

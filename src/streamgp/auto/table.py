@@ -15,6 +15,7 @@ from streamgp.auto.bank import Bank, Line
 from streamgp.auto.choosing import Chosen, Task
 from streamgp.auto.clock import TICK
 from streamgp.auto.features import BLOCK, Layout, Past
+from streamgp.auto.forest import WINDOW, Forest
 from streamgp.auto.lines import Builder, Rows
 from streamgp.compiled import compile_now
 from streamgp.contract.conditions import TIME, WEIGHT
@@ -82,7 +83,7 @@ class Table(StreamModel):
         layout, screen, builder, warmup, trees = plan.layout, plan.screen, plan.builder, plan.warmup, plan.trees
         self._needs_time = builder.candidates.get("half_life") is not None
         self._looks = LOOKS if screen and not layout.ahead else ()
-        self._room = max(warmup, LOOKS[-1], choosing.WINDOW if trees else 0)
+        self._room = max(warmup, LOOKS[-1], WINDOW if trees else 0)
         compile_now(watch_beside, outliers.doubt)
         self._fresh()
 
@@ -439,7 +440,7 @@ class Table(StreamModel):
         for k, line in enumerate(self.bank.lines):
             named |= {f"line.{k}.units": line.units, f"line.{k}.target_units": line.target_units}
             if line.forest is not None:
-                named |= {f"line.{k}.{name}": array for name, array in line.forest.arrays().items()}
+                named |= {f"line.{k}.{name}": array for name, array in line.forest._asdict().items()}
         return named
 
     def _changing(self) -> Iterable[Any]:
@@ -451,8 +452,7 @@ class Table(StreamModel):
     def _structure(self) -> dict[str, Any]:
         lines = [
             [line.name, line.kind, list(line.columns), line.origin, line.timed, line.varies,
-             None if line.process is None else line.process.clone(),
-             None if line.forest is None else line.forest.shape]
+             None if line.process is None else line.process.clone()]
             for line in self.bank.lines
         ]
         chosen = None if self.chosen is None else list(self.chosen)
@@ -462,14 +462,14 @@ class Table(StreamModel):
 
     def _rebuild(self, structure: dict[str, Any]) -> None:
         lines = []
-        for name, kind, columns, origin, timed, varies, process, forest in structure["lines"]:
+        for name, kind, columns, origin, timed, varies, process in structure["lines"]:
             if process is not None:
                 process._prepare(Shape(len(columns), 1, scalar=False, certain=True))
             lines.append(
                 Line(
                     str(name), int(kind), tuple(columns), int(origin), process,
                     np.zeros((2, len(columns) if process is not None else 0)), np.zeros(2), bool(timed), bool(varies),
-                    None if forest is None else choosing.forest_like(forest),
+                    Forest.empty() if kind == step.FOREST else None,
                 )
             )
         width = self.layout.width
@@ -492,6 +492,9 @@ class Table(StreamModel):
         require("fill values", self.struck, at_least=0)
         require("clock", self.clock, at_least=-1)
         require("ranks", self.ranks, at_least=0)
+        for line in self.bank.lines:
+            if line.forest is not None:
+                Forest.from_arrays(line.forest._asdict(), self.layout.width)
         super()._check_restored()
 
     def reset_memory(self) -> None:
