@@ -209,6 +209,7 @@ def places(*functions: Any) -> dict[str, int]:
 VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[:, :, ::1]
 BOOLEAN, NUMBER, WHOLE, WHOLES = numba.boolean, numba.float64, numba.int64, numba.int64[:, ::1]
 INDICES, SWITCHES = numba.int64[::1], numba.boolean[::1]
+LINES = numba.float64[:, :]  # also some of the columns of an array
 NOTHING, WHOLE_TRIPLE = kinds.none, kinds.UniTuple(numba.int64, 3)
 
 

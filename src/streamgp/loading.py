@@ -35,7 +35,7 @@ def model_of(header: dict[str, Any], tensors: dict[str, np.ndarray], **parts: An
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = decoded(header["settings"], tensors, parts)
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
-        shape = Shape._make(header["shape"])
+        shape = Shape(*header["shape"])
         if shape.d is not None:
             _check_shape(shape, model, sum(array.size for array in tensors.values()))
             resume(model, shape, header, tensors, parts)

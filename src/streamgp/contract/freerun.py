@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.contract import inputs, passing
+from streamgp.contract.lanes import ADVANCE, ONE, TELL
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray, whole
 
@@ -86,22 +87,20 @@ class Mapped(Trajectories):
 class Independent(Trajectories):
     """Trajectories of a model without a joint posterior: the function is drawn anew at every step."""
 
+    _rows: FloatArray  # those that come next
+
     def __init__(self, model: Model, count: int) -> None:
         self._models = [model.copy() for _ in range(count)]
 
     def predict(self, X: FloatArray) -> Step:
-        p = self._models[0]._p or 1
-        parts = np.empty((3, len(X), p))
-        for s, (model, x) in enumerate(zip(self._models, X, strict=True)):
-            prediction = model.predict_one(x)
-            parts[:, s] = np.reshape([prediction.mean, prediction.variance, prediction.noise], (3, p))
-            model.observe_one(x)
-        mean, variance, noise = parts
+        self._rows = np.ascontiguousarray(X)
+        parts = [model._predicted(x[None])[:3, 0] for model, x in zip(self._models, self._rows, strict=True)]
+        mean, variance, noise = np.stack(parts, axis=1)
         return Step(mean, variance, noise, mean, variance)
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
-        for model, y in zip(self._models, targets, strict=True):
-            model._recall(y)
+        for model, x, y in zip(self._models, self._rows, np.ascontiguousarray(targets), strict=True):
+            model._pass(ONE[ADVANCE | TELL], x[None], y[None], None, None)
 
 
 def simulate(model: Model, U: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:

@@ -1,9 +1,11 @@
-"""What a call is: a list of operations, each of a model on a row.
+"""What a call is: a list of operations on rows.
+
+An operation is the number of a row and a kind, a sum of the constants below; a list is an array of them, (k, 2). All
+that users call builds such a list, and every model and every layer around one takes it (``StreamModel._pass``).
 
 One model can stand for many of its kind, each with numbers of its own in the same arrays. Compiled loops take the
-arrays of all models and say which rows are whose: models[k] owns the rows starts[k] to starts[k + 1]. A single model is
-the first of one, and owns all rows. The kind of a row says what is done with it; kinds repeat, so that one stands for
-all rows, and two for rows in turn.
+arrays of all models and say which operations are whose: models[k] owns the operations starts[k] to starts[k + 1], where
+operation t is on row t. A single model is the first of one, and owns all of them.
 """
 
 from __future__ import annotations
@@ -20,16 +22,20 @@ Array = NDArray
 # The types of Lanes in compiled code.
 LANES = INDICES, INDICES
 
-# Of a row: predict it, as if it came next; advance the memory by it; learn its target. A kind is a sum of these.
-PREDICT, ADVANCE, LEARN = 1, 2, 4
+# Of a row: predict it, as if it came next; advance the memory by it; learn its target; remember its target, which is
+# not learned, or is one without a row; check it and screen its target, which come from outside. A row that advances
+# without a target waits for it, and has a line in which to keep what it takes to learn it; then the target is learned
+# without advancing.
+PREDICT, ADVANCE, LEARN, TELL, SCREEN = 1, 2, 4, 8, 16
+ISSUE, TAKE, TRACK = PREDICT | ADVANCE, ADVANCE | LEARN, PREDICT | ADVANCE | LEARN
 
 
 class Lanes(NamedTuple):
-    """Which rows of a call belong to which models.
+    """Which operations of a call belong to which models.
 
     Args:
         models: (k,) different numbers of models.
-        starts: (k + 1,): the rows of models[j] are starts[j] to starts[j + 1]; empty: one model owns all.
+        starts: (k + 1,): the operations of models[j] are starts[j] to starts[j + 1]; empty: one model owns all.
     """
 
     models: Array
@@ -38,28 +44,56 @@ class Lanes(NamedTuple):
 
 ALONE = Lanes(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
-
-def kinds(*of_rows: int) -> Array:
-    """The kinds of rows, which repeat."""
-    return np.array(of_rows)
+ONE = [np.array([[0, kind]]) for kind in range(2 * SCREEN)]  # the list of one operation on one row, by its kind
 
 
-PREDICTED = kinds(PREDICT)
-IN_TURN = kinds(ADVANCE + LEARN, PREDICT)  # a row is learned whose target comes late, another one is predicted
-TAKEN = {  # rows of a stream, by whether they are predicted before, and whether they have targets
-    (report, learned): kinds(PREDICT * report + ADVANCE + LEARN * learned)
-    for report in (False, True)
-    for learned in (False, True)
-}
+def listed(n: int, kind: int) -> Array:
+    """The same operation on each of n rows, in order."""
+    if n == 1:
+        return ONE[kind]
+    ops = np.empty((n, 2), dtype=np.int64)
+    ops[:, 0], ops[:, 1] = np.arange(n), kind
+    return ops
+
+
+def with_kinds(ops: Array, kinds: Array) -> Array:
+    """The same rows with other kinds, (k,); 0: left out."""
+    changed = np.stack([ops[:, 0], kinds], axis=1)
+    return changed if kinds.all() else np.ascontiguousarray(changed[kinds != 0])
+
+
+def predicted_too(ops: Array) -> Array:
+    """The same operations, of which those that advance and learn predict, too."""
+    if len(ops) == 1 and not ops.item(0):
+        kind = ops.item(1)
+        return ONE[kind | PREDICT] if kind & TAKE == TAKE else ops
+    return with_kinds(ops, ops[:, 1] | np.where(ops[:, 1] & TAKE == TAKE, PREDICT, 0))
+
+
+def any_of(ops: Array, kind: int) -> bool:
+    """Whether an operation is of a kind, or of one of a sum of them."""
+    return bool(ops.item(1) & kind) if len(ops) == 1 else bool((ops[:, 1] & kind).any())
 
 
 @inlined
 def first_of(starts: Array, k: int) -> int:
-    """The first row of models[k]."""
+    """The first operation of models[k]."""
     return starts[k] if starts.size > 0 else 0
 
 
 @inlined
 def end_of(starts: Array, k: int, rows: int) -> int:
-    """The row after the last of models[k]."""
+    """The operation after the last of models[k]."""
     return starts[k + 1] if starts.size > 0 else rows
+
+
+@inlined
+def waited(kind: int) -> bool:
+    """Whether the row of an operation has advanced the memory before, and now has its target."""
+    return kind & (ADVANCE | LEARN) == LEARN
+
+
+@inlined
+def waits(kind: int) -> bool:
+    """Whether the row of an operation advances the memory, and its target comes later."""
+    return kind & (ADVANCE | LEARN | TELL) == ADVANCE

@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Iterator, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
 from streamgp.contract import frames, freerun, inputs, passing
-from streamgp.contract.atomic import undone_on_error, uninterrupted
+from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.attributes import FixedSetting, no_attribute
 from streamgp.contract.conditions import Moment
 from streamgp.contract.health import REPAIRS as REPAIRS
@@ -19,13 +19,15 @@ from streamgp.contract.health import Health as Health
 from streamgp.contract.health import Relevance as Relevance
 from streamgp.contract.health import Swap as Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.lanes import ALONE, ONE, PREDICT, SCREEN, TAKE, listed
+from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.contract.saved import Saved
 from streamgp.contract.saved import Shape as Shape
 from streamgp.contract.shown import facts
 from streamgp.contract.turns import guard, refuse
 from streamgp.settings import FloatArray
+
+TAKEN = ONE[TAKE | SCREEN]  # one row as it comes from outside
 
 LONGEST_SHOWN = 80  # characters of a setting in a notebook
 # Settings and single counters, which a second thread may read to follow the first.
@@ -53,21 +55,6 @@ DERIVATIVE_MODELS = (
 )
 
 
-class Row(NamedTuple):
-    """Room for the prediction of one row, and views of it, (1, 1) each but for the columns."""
-
-    out: FloatArray  # (3, 1, 1)
-    columns: FloatArray  # (3, 1)
-    mean: FloatArray
-    variance: FloatArray
-    noise: FloatArray
-
-    @classmethod
-    def empty(cls) -> Row:
-        out = np.empty((3, 1, 1))
-        return cls(out, out[:, 0], *out)
-
-
 class StreamModel(Saved):
     """A model that learns from a stream, one row at a time.
 
@@ -88,11 +75,10 @@ class StreamModel(Saved):
     _observes: str = "numbers"  # or "classes", "counts"
     _without_inputs: bool = False  # rows may have no columns
     _feeds_itself: bool = False  # past targets are inputs without being handed over
-    _looks_ahead: bool = False  # a row is learned by the target of a later one
-    _one_step: bool = False  # a row is learned in one compiled call, which nothing interrupts
-    _in_one_call: bool = False  # the same, and one call calibrates its prediction, too
-    _bounded: bool = False  # predictions have more than a mean and variances
-    _sleeps: bool = False  # has no say in the row that comes next
+    _ahead: int = 1  # rows after which a target comes; 1: before the next row
+    _one_step: bool = False  # a row is checked, screened and learned in one compiled call, which nothing interrupts
+    _direct: bool = False  # its loop alone does operations, so that other compiled code may call it
+    _columns: tuple[str, ...] = NUMBERS  # of a prediction; after dots those of what they consist of
     _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
     def __init_subclass__(cls) -> None:
@@ -134,13 +120,10 @@ class StreamModel(Saved):
         self._owner = me
         try:
             X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, self._shape.d)
-            if not derivatives and (time is None or not self._sees_time) and self._shape.scalar and self._quick():
-                self._take_row(X, None)
-                return self._told()
             conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
             if derivatives:
                 return passing.with_slopes(self, X, conditions, many=False)
-            return passing.shaped(self, passing.started_for(self, X)._predict(X, conditions), many=False)
+            return passing.predict(self, X, conditions, many=False)
         finally:
             self._owner = owner
 
@@ -157,7 +140,7 @@ class StreamModel(Saved):
         conditions = None if time is None else passing.conditions_at(self, time, len(X), many=True)
         if derivatives:
             return passing.with_slopes(self, X, conditions, many=True)._from(origin)
-        return passing.shaped(self, passing.started_for(self, X)._predict(X, conditions), many=True)._from(origin)
+        return passing.predict(self, X, conditions, many=True)._from(origin)
 
     def predict_uncertain(self, x: Any, covariance: Any, *, time: Any = None) -> Prediction:
         """Predict the target of a row whose input is not known exactly, x ~ N(x, covariance); nothing changes.
@@ -178,7 +161,8 @@ class StreamModel(Saved):
                 f"{type(self).__name__} predicts {self._observes}, which have no mean and variance to add up"
             )
         conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
-        return passing.shaped(self, passing.started_for(self, X)._uncertain(X, P, conditions), many=False)
+        found = passing.started_for(self, X)._uncertain(X, P, conditions)
+        return found._shaped(scalar=self._shape.scalar, many=False)
 
     def predict_joint(self, X: Any, *, time: Any = None) -> JointPrediction:
         """Predict rows that would each come next, with the covariance of the function between them.
@@ -215,18 +199,14 @@ class StreamModel(Saved):
             refuse(self)
         self._owner = me
         try:
-            d, p, scalar, certain = self._shape
+            d, p, scalar, certain, _ = self._shape
             X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, d)
             Y, scalar, given = inputs.target(y, p if certain else None, scalar)
-            known = certain and scalar and noise is None and time is None
-            if known and not self._one_step and self._quick():
-                self._take_row(X, Y)
-                return
             conditions = None
             if noise is not None or time is not None or self._needs_time:
                 conditions = passing.conditions_of(self, 1, Y, noise=noise, time=time, many=False)
             if certain and self._one_step:
-                self._advance(X, Y, False, conditions)
+                self._pass(TAKEN, X, Y, conditions, None)
             else:
                 passing.take(self, X, Y, scalar, given, many=False, report=False, conditions=conditions)
         finally:
@@ -388,6 +368,7 @@ class StreamModel(Saved):
         assert shape.d is not None
         assert shape.p is not None
         if (self._shape.d, self._shape.p) != (shape.d, shape.p):
+            self._ahead = shape.ahead
             self._start(shape.d, shape.p)
         self._shape = shape
 
@@ -407,16 +388,19 @@ class StreamModel(Saved):
         steps = (np.sqrt(np.maximum(eigenvalues, 0.0) * (d + center)) * V).T
         rows = np.ascontiguousarray(np.concatenate([X, X + steps, X - steps]))
         weights = np.array([center, *[0.5] * (2 * d)])[:, None] / (d + center)
-        p = self._predict(rows, None if conditions is None else np.repeat(conditions, len(rows), axis=0))
-        mean = (weights * p.mean).sum(axis=0)
-        variance = (weights * (p.variance + (p.mean - mean) ** 2)).sum(axis=0)
-        return Prediction(
-            mean[None], variance[None], np.broadcast_to((weights * p.noise).sum(axis=0), mean.shape)[None]
-        )
+        conditions = None if conditions is None else np.repeat(conditions, len(rows), axis=0)
+        means, variances, noises = self._predicted(rows, conditions)[:3]
+        mean = (weights * means).sum(axis=0)
+        variance = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
+        return Prediction(mean[None], variance[None], (weights * noises).sum(axis=0)[None])
+
+    def _predicted(self, X: FloatArray, conditions: FloatArray | None = None) -> FloatArray:
+        """The columns of predictions of rows that would each come next, (columns, n, p)."""
+        return self._pass(listed(len(X), PREDICT), X, None, conditions, None)
 
     def _empty(self) -> Prediction:
         """The prediction of no rows, of the kind that this model makes."""
-        return passing.empty_like(self, Prediction(*(np.empty((0, 1)) for _ in range(3))))
+        return self._told([np.empty((0,) if self._shape.scalar else (0, self._p or 1)) for _ in self._columns])
 
     # What a kind of model provides; the defaults are those of a model that is made of others.
 
@@ -425,77 +409,41 @@ class StreamModel(Saved):
         """Allocate for inputs of d columns and p outputs; a model that has seen no target yet keeps its memory."""
 
     @abc.abstractmethod
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        """Take every row: predict it if asked to, then learn it under its conditions (conditions.py)."""
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        """Do operations on rows, in order (contract/lanes.py).
+
+        Args:
+            ops: (k, 2) numbers of rows and kinds.
+            X: (n, d) rows.
+            Y: (n, p) targets; None where no operation has any.
+            conditions: of the operations (conditions.py), k of them.
+            kept: (n, kept width) the lines of rows that wait for their targets; None where none does. A row that is
+                predicted or advances, and waits, writes what it takes to learn it; its target reads it.
+
+        Returns:
+            The columns of the predictions of all rows, (columns, n, p); those of rows that are not predicted say
+            nothing, and where rows are taken components are left out.
+        """
+
+    def _told(self, columns: Sequence[Any]) -> Prediction:
+        """The prediction that has these columns, numbers or arrays of one shape."""
+        return Prediction(*columns)
+
+    @property
+    def _kept_width(self) -> int:
+        """How many numbers a row keeps while it waits for its target."""
+        return 0
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         """Targets, NaN in place of those that cannot be observations."""
         return Y
-
-    @abc.abstractmethod
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        """Predict rows that would each come next, at their times where there is a kernel over time."""
-
-    # A row whose target comes late is issued, and resolved when the target is there. What was predicted counts then.
-
-    def _issued_width(self, p: int) -> int:
-        """How many numbers a row with p outputs keeps from its issue until it is resolved."""
-        return 0
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        """Predict rows that would each come next; the numbers by which they are judged later, (n, issued width)."""
-        return self._predict(X, conditions), np.empty((len(X), 0))
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        """Learn one row, (1, d), that was issued before other rows were learned."""
-        self._advance(X, Y, False, conditions)
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        """In turn, learn the target of a row that was issued before, and issue another one.
-
-        Args:
-            learned: (n, d) rows whose targets come now, each h rows late.
-            Y: (n, p) these targets.
-            X: (n, d) rows that are issued.
-            issued: (h + n, issued width) what h rows keep that were issued before; receives what these rows keep.
-        """
-        predictions: list[Any] = []
-        for t in range(len(X)):
-            self._resolve(learned[t : t + 1], Y[t : t + 1], issued[t : t + 1], None)
-            prediction, issued[len(issued) - len(X) + t] = self._issue(X[t : t + 1])
-            predictions.append(prediction)
-        joined: Prediction = predictions[0]._followed_by(predictions[1:])
-        return joined
-
-    def _may_take_turns(self) -> bool:
-        """Whether many rows may go in turn in fewer steps than one after the other."""
-        return False
-
-    def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
-        """Of rows that come h rows before their targets take the first ones that can go together.
-
-        Args:
-            rows: (h + n, d + issued width + memory) of h rows that wait for their targets what it takes to learn them
-                (wrappers/issuing.py), then n rows, of which the inputs are known; of the last h of those that are taken
-                it receives the rest.
-            Y: (n, p) targets of the first n of these.
-            times: (n,) of the new rows, NaN where they have none.
-
-        Returns:
-            The prediction of the new rows that were taken; None: the next row has to go alone, and nothing has changed.
-        """
-        return None
-
-    def _quick(self) -> bool:
-        """Whether one row goes through without detours: nothing but numbers comes and goes, nothing is learned anew."""
-        return False
-
-    def _expect_late(self, rows: int, pending: int) -> None:
-        """Be told, before the first row, that targets come this many rows late, or up to this many in any order."""
-        for child in self._children().values():
-            child._expect_late(rows, pending)
 
     # The state, and the models within.
 
@@ -577,37 +525,6 @@ class StreamModel(Saved):
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         """The last input and the last target."""
 
-    def _recall(self, y: FloatArray) -> None:
-        """Remember y as the last target, where the memory is fed with targets."""
-        for child in self._children().values():
-            child._recall(y)
-
-    def _note_target(self, y: FloatArray) -> None:
-        """A target, (p,), has come late, or without a row that waits for it."""
-        for child in self._children().values():
-            child._note_target(y)
-
-    def _remember(self, X: FloatArray) -> None:
-        """Advance the memory by one row, (1, d), and change nothing else."""
-        for child in self._children().values():
-            child._remember(X)
-
-    def _memory_arrays(self) -> list[FloatArray]:
-        """What is remembered of the last rows, and not learned, as arrays that can be written to."""
-        return [array for child in self._children().values() for array in child._memory_arrays()]
-
-    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
-        """What is remembered before each of rows that are issued in turn with late targets, (n, numbers).
-
-        None: these rows cannot go in turn.
-
-        Args:
-            X: (n, d) the rows.
-            Y: (n, p) targets that come before each of them.
-            issued: (h, issued width) what h rows keep that wait.
-        """
-        return None
-
     def _recalls_rows(self) -> bool:
         """Whether what was seen of earlier rows is an input."""
         return any(child._recalls_rows() for child in self._children().values())
@@ -615,11 +532,6 @@ class StreamModel(Saved):
     def _moment(self) -> Moment | None:
         """Where the kernel over time stands; None: there is none."""
         return next((at for child in self._children().values() if (at := child._moment()) is not None), None)
-
-    def _note_time(self, time: float) -> None:
-        """The last row came at this time: a kernel over time goes on from there."""
-        for child in self._children().values():
-            child._note_time(time)
 
     # What a model cannot do, and what it knows beforehand.
 
@@ -710,29 +622,6 @@ class StreamModel(Saved):
     def last_change(self) -> Change:
         """What the last row did to the basis."""
         return Change()
-
-    # One row in arrays that are there already.
-
-    _one: Row  # where the last row that went through quickly was predicted
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""
-        told: Any = self._predict(X) if Y is None else self._advance(X, Y, True)
-        self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
-        return self._one
-
-    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
-        """Take a row as it comes from outside, as _row() does, unless it is refused."""
-        passing.refuse_unfit(self, X, Y)
-        if Y is None:
-            self._row(X, None)
-        else:
-            with uninterrupted():
-                self._row(X, self._screened(Y))
-
-    def _told(self) -> Prediction:
-        """What _row() predicted last."""
-        return Prediction(*self._one.out.ravel().tolist())
 
 
 guard(StreamModel, AT_ANY_TIME | QUICK, SHORT)

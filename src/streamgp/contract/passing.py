@@ -10,6 +10,7 @@ from streamgp.contract import frames, inputs
 from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.checks import check
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
+from streamgp.contract.lanes import PREDICT, SCREEN, TAKE, TRACK, listed
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Shape
 from streamgp.settings import FloatArray
@@ -69,8 +70,8 @@ def take(
     with whole(model, known and len(X) == 1):
         if not known:
             model._begin(X, Y, scalar, certain, many=many)
-        prediction = learn(model, X, Y, report, conditions)
-        shown = shaped(model, prediction, many=many) if report and prediction is not None else None
+        columns = learn(model, X, Y, report, conditions)
+        shown = shaped(model, columns, many=many) if report else None
         if given_by is not None:
             names, origin = given_by
             shown = None if shown is None else shown._from(origin)
@@ -80,13 +81,27 @@ def take(
 
 def learn(
     model: Any, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-) -> Prediction | None:
-    """Advance by rows as they come from outside."""
-    if not model._one_step:
+) -> FloatArray:
+    """Take rows as they come from outside; the columns of their predictions, if asked for."""
+    Y = np.full((len(X), model._p or 1), np.nan) if Y is None else Y
+    kind = TRACK if report else TAKE
+    if model._one_step:
+        kind |= SCREEN
+    else:
         refuse_unfit(model, X, Y)
-        Y = None if Y is None else model._screened(Y)
-    prediction: Prediction | None = model._advance(X, Y, report, conditions)
-    return prediction
+        Y = model._screened(Y)
+    columns: FloatArray = model._pass(listed(len(X), kind), X, Y, conditions, None)
+    return columns
+
+
+def predict(model: Any, X: FloatArray, conditions: FloatArray | None, *, many: bool) -> Prediction:
+    """Predict rows as they come from outside, each as if it came next."""
+    kind = PREDICT
+    if model._one_step:
+        kind |= SCREEN
+    else:
+        refuse_unfit(model, X, many=many and len(X) > 1)
+    return shaped(model, started_for(model, X)._pass(listed(len(X), kind), X, None, conditions, None), many=many)
 
 
 def whole(model: Any, quick: bool) -> undone_on_error | uninterrupted:
@@ -157,15 +172,14 @@ def with_slopes(model: Any, X: FloatArray, conditions: FloatArray | None, *, man
     elif variance.shape != mean.shape:
         variance = np.repeat(variance, mean.shape[1], axis=1)
     gradients = (mean, variance) if many else (mean[0], variance[0])
-    return shaped(model, p, many=many)._with_gradients(*gradients)
+    return p._shaped(scalar=model._shape.scalar, many=many)._with_gradients(*gradients)
 
 
-def empty_like(model: Any, prediction: Prediction) -> Prediction:
-    """No rows of another model's predictions, in the shape of this one's."""
-    shape = (0,) if model._shape.scalar else (0, model._p or 1)
-    return prediction._each(lambda _: np.empty(shape))
-
-
-def shaped(model: Any, prediction: Prediction, *, many: bool) -> Prediction:
-    """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
-    return prediction._shaped(scalar=model._shape.scalar, many=many)
+def shaped(model: Any, columns: FloatArray, *, many: bool) -> Prediction:
+    """The prediction of columns, (columns, n, p), as users see it: scalars, (p,), (n,) or (n, p)."""
+    scalar = model._shape.scalar
+    if many:
+        of_all: Prediction = model._told(list(columns[:, :, 0] if scalar else columns))
+        return of_all
+    of_one: Prediction = model._told(columns.ravel().tolist() if scalar else list(columns[:, 0]))
+    return of_one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Generic, Literal, NoReturn, Self, TypeVar
 
 import numpy as np
@@ -247,19 +248,6 @@ class Prediction(Shown, Generic[Values]):
         like = np.shape(self.mean)
         return self._each(lambda column: _widened(column, like).reshape(*shape, *column.shape[1:]))
 
-    def _listed(self) -> list[FloatArray]:
-        """All columns, and all that they consist of, in order."""
-        found: list[FloatArray] = []
-        self._each(found.append)
-        return found
-
-    def _bare(self) -> Prediction:
-        """The same without its components and what stands beside it."""
-        kind: Any = Prediction if "components" in vars(self) else type(self)
-        columns = {name: column for name, column in vars(self).items() if name not in (*BESIDE, "components")}
-        within = {name: column._bare() for name, column in columns.items() if isinstance(column, Prediction)}
-        return kind._of(columns | within, self.law)  # type: ignore[no-any-return]
-
 
 set_columns = object.__setattr__
 set_law = vars(Shown)["law"].__set__
@@ -313,33 +301,32 @@ class CalibratedPrediction(Prediction[Values]):
         return self.law.level
 
 
-def stacked(told: Sequence[Prediction]) -> Prediction:
-    """Predictions of one kind, of one row and one output each, in numbers, as one of all rows, (n, 1) each column."""
-    rows = [vars(one) for one in told]
-    columns, single = dict(rows[0]), [name for name, column in rows[0].items() if type(column) is float]
-    values = np.array([[row[name] for name in single] for row in rows]).T
-    columns |= zip(single, np.ascontiguousarray(values)[..., None], strict=True)
-    for name in columns.keys() - single:
-        of_all = [row[name] for row in rows]
-        if isinstance(of_all[0], Prediction):
-            columns[name] = stacked(of_all)
-        elif isinstance(of_all[0], tuple):
-            columns[name] = tuple(np.ascontiguousarray(np.array(of_all).T)[..., None])
-        else:
-            columns[name] = np.array(of_all)[:, None]
-    return told[0]._of(columns, told[0].law)
+def move(columns: FloatArray, names: Sequence[str], shift: Any, scale: Any) -> None:
+    """Let columns of predictions of y, (columns, n, p), be those of shift + scale * y.
+
+    Args:
+        columns: of the first of these names.
+        names: of the columns; after dots those of what they consist of.
+        shift: broadcasts to (n, p).
+        scale: likewise.
+    """
+    for column, (power, moves) in zip(columns, _units(tuple(names)), strict=False):
+        if power:
+            column *= scale if power == 1 else scale**2
+            if moves:
+                column += shift
 
 
-def packed(prediction: Prediction, p: int) -> FloatArray:
-    """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
-    parts = prediction._bare()._listed()
-    return np.concatenate([part if part.shape[1] == p else np.repeat(part, p, axis=1) for part in parts], axis=1)
+def bare(names: Sequence[str]) -> int:
+    """How many columns there are before those of components."""
+    return sum("components" not in name.split(".") for name in names)
 
 
-def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
-    """The prediction of which packed() gave these numbers, of the same kind as another one."""
-    parts = (numbers[:, start : start + p] for start in range(0, numbers.shape[1], p))
-    return like._bare()._each(lambda _: np.ascontiguousarray(next(parts)))
+@cache
+def _units(names: tuple[str, ...]) -> list[tuple[int, bool]]:
+    """Of columns the power of the unit of y, and whether they move with y; the shift belongs to no component."""
+    split = [name.split(".") for name in names]
+    return [(POWERS.get(last, 0), last in POINTS and "components" not in within) for *within, last in split]
 
 
 def _changed(change: Callable[..., Any], first: Any, *others: Any) -> Any:

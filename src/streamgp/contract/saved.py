@@ -21,12 +21,14 @@ class Shape(NamedTuple):
         p: outputs.
         scalar: targets are numbers, not lists of numbers.
         certain: a target has been seen, so that p and scalar are known.
+        ahead: rows after which the target of a row comes; 1: before the next row.
     """
 
     d: int | None = None
     p: int | None = None
     scalar: bool = True
     certain: bool = False
+    ahead: int = 1
 
     @property
     def outputs(self) -> int | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.contract import passing
 from streamgp.contract.freerun import Trajectories
+from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, TAKE, TELL
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.encoded.encoder import WindowEncoder
@@ -51,7 +52,6 @@ class Encoded(Mapped):
     _last_y: FloatArray  # (p,) in the units of the targets
     _rows: np.ndarray
     _scaling: Scaling
-    _notes_late = True
 
     def __init__(
         self,
@@ -117,31 +117,49 @@ class Encoded(Mapped):
 
     # Rows.
 
-    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        rows, depth = self._standard(X), self._encoder.depth
-        if Y is None:  # each would come next
-            return self._embedded([np.vstack([self._window[1:], row]) for row in rows])
-        rows = np.vstack([self._window, rows])
-        E = self._embedded([rows[t + 1 : t + 1 + depth] for t in range(len(X))])
-        passing.refuse_unfit(self._within, E, self._targets(X, Y))  # before one of several models has learned a row
-        return E
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        return self._embedded([np.vstack([self._window[1:], row]) for row in self._standard(X)])
+
+    @property
+    def _kept_width(self) -> int:
+        return self._encoder.width + super()._kept_width
+
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        rows, kinds = ops.T
+        width, depth = self._encoder.width, self._encoder.depth
+        advances, waits = kinds & ADVANCE != 0, kinds & (TAKE | TELL) == ADVANCE
+        past, before = np.vstack([self._window, self._standard(X[rows[advances]])]), np.cumsum(advances) - advances
+        seen, standard, E = kinds & ISSUE != 0, self._standard(X), np.zeros((len(X), width))
+        windows = [
+            np.vstack([past[t + 1 : t + depth], standard[row]]) for row, t in zip(rows[seen], before[seen], strict=True)
+        ]
+        E[rows[seen]] = self._embedded(windows)
+        if kept is not None:
+            kept[rows[waits], :width] = E[rows[waits]]
+            late = rows[kinds & TAKE == LEARN]
+            E[late] = kept[late, :width]
+        targets = None if Y is None else self._targets(X, Y)
+        passing.refuse_unfit(self._within, E, targets)  # before one of several models has learned a row
+        given = conditions if conditions is None else self._conditions_within(X, conditions)
+        columns = self._within._pass(ops, E, targets, given, None if kept is None else kept[:, width:])
+        self._back(X, columns)
+        self._window[:], self._rows[0] = past[-depth:], self._rows[0] + np.count_nonzero(advances)
+        for y in () if Y is None else Y[rows[kinds & (LEARN | TELL) != 0]]:
+            self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
+        return columns
 
     def _embedded(self, windows: Sequence[FloatArray]) -> FloatArray:
         return np.array([self._encoder.embed(window) for window in windows]).reshape(-1, self._encoder.width)
 
     def _affine(self, X: FloatArray) -> Affine:
         return Affine(self._scaling.target_shift, self._scaling.target_scale)
-
-    def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
-        depth = self._encoder.depth
-        self._window[:] = np.vstack([self._window, self._standard(X[-depth:])])[-depth:]
-        self._rows[0] += len(X)
-        for y in () if Y is None else Y:
-            self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        passing.refuse_unfit(self._within, X[:0], self._targets(X, Y), many=False)  # likewise
-        super()._resolve(X, Y, issued, conditions)
 
     def _refuses_noise(self, p: int) -> str:
         return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
@@ -168,18 +186,8 @@ class Encoded(Mapped):
             self._last_y[...] = 0.0
         super().reset_memory()
 
-    def _memory_arrays(self) -> list[FloatArray]:
-        return [self._window, self._last_y, *super()._memory_arrays()]
-
-    def _remember(self, X: FloatArray) -> None:
-        super()._remember(X)
-        self._window[:] = np.vstack([self._window[1:], self._standard(X)])
-
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._scaling.input_shift + self._scaling.input_scale * self._window[-1], self._last_y.copy()
-
-    def _recall(self, y: FloatArray) -> None:
-        self._last_y[:] = y
 
     def _units(self) -> int:
         return self._encoder.width

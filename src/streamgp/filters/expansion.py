@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.contract import inputs, passing
-from streamgp.contract.lanes import PREDICTED
+from streamgp.contract.lanes import ONE, PREDICT
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
 from streamgp.process.memory import Window
@@ -156,9 +156,9 @@ class BetaKLMS(Expansion):
         """
         X = inputs.row(x, self._d)
         model = passing.started_for(self, X)
-        out = np.empty(((model._p or 1) + 1, 1))
-        model._pass(PREDICTED, X, None, None, out)
-        return float(out[-1, 0])
+        columns = np.empty((4, 1, model._p or 1))
+        model._do(ONE[PREDICT], X, None, None, None, columns)
+        return float(columns[3, 0, 0])
 
 
 class NORMA(Expansion):

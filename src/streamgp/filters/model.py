@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.checks import check
-from streamgp.contract.model import Row
-from streamgp.contract.prediction import Prediction
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
 from streamgp.kernels.program import Program
@@ -27,8 +26,6 @@ class Filter(CompiledModel):
     """
 
     has_variance = False
-    _columns = 1
-    _direct = True
     # Settings with a unit: with the kernel times v, and these times v to the power given, it is the same filter.
     _units_of_variance: tuple[tuple[str, int], ...] = ()
     _may_overflow = ("alpha", "units", "last_target")  # with too large a step the errors grow without bound
@@ -70,14 +67,9 @@ class Filter(CompiledModel):
         numbers.state.parameters[:] = program.parameters
         self._place(numbers)
 
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        row = super()._row(X, Y)
-        row.noise[:] = self._tuning.get("noise", np.nan)
-        return row
-
-    def _prediction(self, out: FloatArray) -> Prediction:
-        n = out.shape[1]
-        return Prediction(out.T, np.full((n, 1), np.nan), np.full((n, 1), self._tuning.get("noise", np.nan)))
+    def _do(self, ops: np.ndarray, X: FloatArray, *given: Any) -> None:
+        super()._do(ops, X, *given)
+        given[-1][2] = self._tuning.get("noise", np.nan)
 
     # What can be read.
 

@@ -178,7 +178,7 @@ def learn_seen(m: Model) -> None:
 
 
 @inlined
-def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, learned: bool) -> tuple[float, float]:
+def predict(m: Model, _x: Array, _t: int, _conditions: Array, _i: int, kind: int, learned: bool) -> tuple[float, float]:
     if learned or kind & PREDICT or m.plan.feedback:
         predict_seen(m)
     return 0.0, 0.0
@@ -186,16 +186,15 @@ def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, learned
 
 @inlined
 def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
-    """Write means into column t, and Eq. (14) below where there is room for it."""
-    p = m.mean_now.size
-    for j in range(p):
-        out[j, t] = m.mean_now[j]
-    if out.shape[0] > p:
-        out[p, t] = implied_variance(m.plan.beta, prior_variance(m), m.k, m.counters.terms)
+    """Write the means of row t, and Eq. (14) where there is room for it."""
+    for j in range(m.mean_now.size):
+        out[0, t, j] = m.mean_now[j]
+    if out.shape[0] > 3:
+        out[3, t, 0] = implied_variance(m.plan.beta, prior_variance(m), m.k, m.counters.terms)
 
 
 @inlined
-def learn(m: Model, _conditions: Array, _t: int, learned: bool, _kappa: float, _gamma2: float) -> int:
+def learn(m: Model, _conditions: Array, _i: int, learned: bool, _kappa: float, _gamma2: float) -> int:
     loop.forget_change(m)
     if learned:
         learn_seen(m)

@@ -320,7 +320,9 @@ def drop(m: Model, e: int, r: int, n: int) -> None:
 
 
 @inlined
-def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learned: bool) -> tuple[float, float]:
+def predict(
+    m: Model, _x: Array, _t: int, _conditions: Array, _i: int, kind: int, _learned: bool
+) -> tuple[float, float]:
     kappa = compare(m)
     if kind & PREDICT:
         predict_seen(m, kappa)
@@ -328,10 +330,10 @@ def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learne
 
 
 @inlined
-def learn(m: Model, conditions: Array, t: int, learned: bool, kappa: float, _gamma2: float) -> int:
+def learn(m: Model, conditions: Array, i: int, learned: bool, kappa: float, _gamma2: float) -> int:
     loop.forget_change(m)
     if learned:
-        learn_seen(m, kappa, noise_of(m.plan.noise, conditions, t, 0))
+        learn_seen(m, kappa, noise_of(m.plan.noise, conditions, i, 0))
     return FINE
 
 

@@ -369,7 +369,9 @@ def remove(m: Model, j: int, g: int) -> None:
 
 
 @inlined
-def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learned: bool) -> tuple[float, float]:
+def predict(
+    m: Model, _x: Array, _t: int, _conditions: Array, _i: int, kind: int, _learned: bool
+) -> tuple[float, float]:
     x, seen, norm = m.x, m.seen, m.norm_in
     for i in range(x.size):
         x[i] = seen[i] / norm[i]
@@ -382,7 +384,7 @@ def predict(m: Model, _x: Array, _conditions: Array, _t: int, kind: int, _learne
 
 
 @inlined
-def learn(m: Model, _conditions: Array, _t: int, _learned: bool, _kappa: float, _gamma2: float) -> int:
+def learn(m: Model, _conditions: Array, _i: int, _learned: bool, _kappa: float, _gamma2: float) -> int:
     loop.forget_change(m)
     for j in range(m.y.size):
         if not np.isnan(m.y[j]):

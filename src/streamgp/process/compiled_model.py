@@ -10,9 +10,7 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.lanes import PREDICTED, TAKEN
-from streamgp.contract.model import Change, Health, Row, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.model import Change, Health, StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
@@ -28,8 +26,6 @@ class CompiledModel(StreamModel):
     _memory: Memory
     _state: SimpleNamespace  # the arrays of the numbers
     _run: Any  # the compiled loop (process/loop.py)
-    _columns = 3  # of a prediction, for each output: mean, variance, noise
-    _direct = False  # whether predictions of one output are these columns, with nothing to add
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""
@@ -38,62 +34,45 @@ class CompiledModel(StreamModel):
             numbers.state.window[:] = self._state.window
             numbers.state.units[:] = self._state.units
             numbers.counters["rows_seen"] = self._numbers.counters["rows_seen"]
-        self._numbers, self._state, self._one = numbers, numbers.state, Row.empty()
-        self._room = self._one.columns[: self._columns]
-
-    def _place_at(self, records: np.ndarray, buffers: np.ndarray) -> None:
-        """Go on with a copy of the numbers in another place, (1, ...) each."""
-        self._numbers = self._numbers.at(records, buffers)
-        self._state = self._numbers.state
+        self._numbers, self._state = numbers, numbers.state
 
     # Rows.
 
     def _pass(
         self,
-        kinds: np.ndarray,
+        ops: np.ndarray,
         X: FloatArray,
         Y: FloatArray | None,
         conditions: FloatArray | None,
-        out: FloatArray,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        columns = np.empty((len(self._columns), len(X), self._state.last_target.size))
+        self._do(ops, X, Y, conditions, kept, columns)
+        if not self.has_variance:
+            columns[1:] = np.nan
+        return columns
+
+    def _do(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+        columns: FloatArray,
     ) -> None:
-        """Let the loop take rows of these kinds; their predictions go into out, (numbers, n)."""
-        given = X, X[:0] if Y is None else Y, X[:0] if conditions is None else conditions
-        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        status, _, at = self._run(*lanes, kinds, *given, out, 0, 0)
+        """Let the loop do operations; predictions go into columns, (columns, n, p)."""
+        none = X[:0]
+        given = X, none if Y is None else Y, none if conditions is None else conditions, none if kept is None else kept
+        status, _, at = self._run(
+            self._numbers.records, self._numbers.buffers, *self._lanes, ops, *given, columns, 0, 0
+        )
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        out = np.empty((self._columns * self._state.last_target.size, len(X) if report else 0))
-        self._pass(TAKEN[report, Y is not None], X, Y, conditions, out)
-        return self._prediction(out) if report else None
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        out = np.empty((self._columns * self._state.last_target.size, len(X)))
-        self._pass(PREDICTED, X, None, conditions, out)
-        return self._prediction(out)
-
-    def _quick(self) -> bool:
-        return self._direct and self._shape.p == 1 and not self._needs_time
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        self._pass(PREDICTED if Y is None else TAKEN[True, True], X, Y, None, self._room)
-        if not self.has_variance:
-            self._one.out[1:] = np.nan
-        return self._one
-
-    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
-        if Y is None:  # it is refused where it is predicted
-            self._row(X, None)
-        else:
-            super()._take_row(X, Y)
-
-    def _prediction(self, out: FloatArray) -> Prediction:
-        """What the loop said, means, variances, noises, (numbers, n)."""
-        mean, variance, noise = np.split(out, 3)
-        return Prediction(mean.T, variance.T, noise.T)
+    @property
+    def _kept_width(self) -> int:
+        return 1 + self._numbers.work.seen.size
 
     # The state.
 
@@ -111,23 +90,11 @@ class CompiledModel(StreamModel):
 
     def reset_memory(self) -> None:
         if self._d is not None:
-            for array in self._memory_arrays():
+            for array in (self._state.window, self._state.units, self._state.last_target):
                 array[...] = 0.0
-
-    def _memory_arrays(self) -> list[FloatArray]:
-        return [self._state.window, self._state.units, self._state.last_target]
-
-    def _remember(self, X: FloatArray) -> None:
-        counters, models = self._numbers.records["counters"], self._lanes.models
-        before = counters[models]
-        self._advance(X, None, report=False)
-        counters[models] = before
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._state.window[-1], self._state.last_target
-
-    def _recall(self, y: FloatArray) -> None:
-        self._state.last_target[:] = y
 
     def _units(self) -> int:
         return self._memory.units

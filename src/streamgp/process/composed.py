@@ -91,10 +91,11 @@ def compose(
     if model._factored and fades:
         raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
     model._mean = mean
+    model._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
+    model._direct = model._batch == 1
+    model._one_step = model._adapt is None and model._batch == 1 and not model._forgetting.injects
     if mean is not None:
         check_mean(model)
-    model._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
-    model._one_step = model._adapt is None and model._batch == 1 and not model._forgetting.injects
     if model._adapt is not None:
         check_adaptable(model, model._adapt)
     if model._likelihood.kind != observation.GAUSSIAN:
@@ -163,6 +164,7 @@ def check_mean(model: Process) -> None:
 
 def check_temporal(model: Process) -> None:
     """A kernel over time needs a covariance between its coordinates and the weights, row by row."""
+    model._direct = False
     cannot = {
         'form="cholesky" has no covariance that time could move: use form="covariance"': model._factored,
         'removal="discard" keeps rows whatever their time: use another removal': model._keeps_rows,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.process import observation
 from streamgp.process.predictive import (
     MOST_COUNTS,
     ClassPrediction,
     CountPrediction,
+    LatentPrediction,
     StudentTPrediction,
     is_class,
     is_count,
@@ -21,6 +23,8 @@ from streamgp.process.predictive import (
 )
 from streamgp.settings import FloatArray, Part, Setting, number, positive_vector
 from streamgp.vocabulary import Noise
+
+LATENT = *NUMBERS, "latent.mean", "latent.variance"
 
 DEFAULT_NOISE = 0.01  # of every recipe that takes a likelihood
 
@@ -37,9 +41,19 @@ class Likelihood(Part):
     noise: Any = 1.0  # what stands for a noise in the state: a variance, a squared scale
     noise_ratio: float = 1.0  # the variance of the noise over that; NaN where trajectories cannot be drawn with it
 
-    def predicted(self, mean: FloatArray, variance: FloatArray, noise: FloatArray) -> Prediction:
-        """The prediction of observations; the mean and the variance are those of the function."""
-        return Prediction(mean, variance, noise)
+    names: tuple[str, ...] = NUMBERS  # of the columns of a prediction of observations
+
+    def columns(self, function: FloatArray) -> FloatArray:
+        """The columns of predictions, by their mean and variance as those of the function, and what stands for noise.
+
+        Args:
+            function: (3, n, p), or more rows, which stay as they are where noise is Gaussian.
+        """
+        return function
+
+    def predicted(self, columns: Sequence[Any]) -> Prediction:
+        """The prediction that has these columns."""
+        return Prediction(*columns)
 
     def possible(self, Y: FloatArray) -> Any:
         """Which numbers are targets of this likelihood."""
@@ -99,8 +113,16 @@ class StudentT(Likelihood):
         self.noise = self._scale**2
         self.noise_ratio = variance_ratio(self.dof)
 
-    def predicted(self, mean: FloatArray, variance: FloatArray, noise: FloatArray) -> Prediction:
-        return StudentTPrediction.of(mean, variance, np.sqrt(noise), self.dof)
+    names = (*NUMBERS, "scale")
+
+    def columns(self, function: FloatArray) -> FloatArray:
+        mean, variance, noise = function
+        scale = np.sqrt(noise)
+        return np.stack([mean, variance, self.noise_ratio * scale**2, scale])
+
+    def predicted(self, columns: Sequence[Any]) -> Prediction:
+        mean, variance, _, scale = columns
+        return StudentTPrediction(mean, variance, scale, self.dof)
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
@@ -125,8 +147,13 @@ class Probit(Likelihood):
     def __init__(self) -> None:
         pass
 
-    def predicted(self, mean: FloatArray, variance: FloatArray, noise: FloatArray) -> Prediction:
-        return ClassPrediction.of(mean, variance)
+    names = LATENT
+
+    def columns(self, function: FloatArray) -> FloatArray:
+        return of_latent(ClassPrediction.of(*function[:2]))
+
+    def predicted(self, columns: Sequence[Any]) -> Prediction:
+        return ClassPrediction(*columns[:3], Prediction(*columns[3:], 0.0 * columns[4]))
 
     def possible(self, Y: FloatArray) -> Any:
         return is_class(Y)
@@ -150,11 +177,22 @@ class Poisson(Likelihood):
     def __init__(self) -> None:
         pass
 
-    def predicted(self, mean: FloatArray, variance: FloatArray, noise: FloatArray) -> Prediction:
-        return CountPrediction.of(mean, variance)
+    names = LATENT
+
+    def columns(self, function: FloatArray) -> FloatArray:
+        return of_latent(CountPrediction.of(*function[:2]))
+
+    def predicted(self, columns: Sequence[Any]) -> Prediction:
+        return CountPrediction(*columns[:3], Prediction(*columns[3:], 0.0 * columns[4]))
 
     def possible(self, Y: FloatArray) -> Any:
         return is_count(Y)
+
+
+def of_latent(prediction: LatentPrediction) -> FloatArray:
+    """The columns of predictions of what is not on the scale of the function, (5, n, p)."""
+    latent = prediction.latent
+    return np.stack([prediction.mean, prediction.variance, prediction.noise, latent.mean, latent.variance])
 
 
 WANTED = {"classes": "0 or 1", "counts": f"whole numbers from 0 to {MOST_COUNTS:g}"}

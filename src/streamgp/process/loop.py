@@ -13,9 +13,9 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, opened
-from streamgp.compiled import INDICES, MATRIX, WHOLE, borrowed, compiled, entry, inlined
+from streamgp.compiled import CUBE, LINES, MATRIX, WHOLE, WHOLES, borrowed, compiled, entry, inlined
 from streamgp.contract.checks import DUE_BEFORE, FINE, LARGEST, check
-from streamgp.contract.lanes import ADVANCE, LANES, LEARN, PREDICT, end_of, first_of
+from streamgp.contract.lanes import ADVANCE, LANES, LEARN, PREDICT, TRACK, end_of, first_of
 from streamgp.process.memory import arrive, remember_target
 
 Array = NDArray
@@ -24,11 +24,12 @@ Array = NDArray
 def arguments(layout: Layout) -> tuple[Any, ...]:
     """The types of what a loop takes.
 
-    These are: the records and the buffers of all models; which rows are whose, and their kinds (contract/lanes.py); X;
-    Y (no rows: no targets), conditions (no rows: none), out, (numbers, n), of rows that are predicted; the lane and the
-    row at which to begin, later than the first where the loop had stopped.
+    These are: the records and the buffers of all models; which operations are whose, and these (contract/lanes.py); X;
+    Y (no rows: no targets); conditions of the operations (no rows: none); a line for each row that waits for its target
+    (no rows: none does); out, (columns, n, p), of rows that are predicted; the lane and the operation at which to
+    begin, later than the first where the loop had stopped.
     """
-    return layout.type, MATRIX, *LANES, INDICES, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, WHOLE
+    return layout.type, MATRIX, *LANES, WHOLES, MATRIX, MATRIX, MATRIX, LINES, CUBE, WHOLE, WHOLE
 
 
 def of(
@@ -36,8 +37,8 @@ def of(
     name: str,
     layout: Layout,
     *,
-    is_overdue: Callable[[Model, Array, Array, int, int], bool],
-    predict: Callable[[Model, Array, Array, int, int, bool], tuple[float, float]],
+    is_overdue: Callable[[Model, Array, int, Array, int, int], bool],
+    predict: Callable[[Model, Array, int, Array, int, int, bool], tuple[float, float]],
     report: Callable[[Model, float, int, Array], None],
     learn: Callable[[Model, Array, int, bool, float, float], int],
 ) -> Any:
@@ -47,10 +48,10 @@ def of(
         module: in which the loop is.
         name: of the loop there.
         layout: of the models.
-        is_overdue: (m, Y, conditions, t, kind): whether something has to be done before row t.
-        predict: (m, X, conditions, t, kind, learned): predict row t, if need be; two numbers that the others get.
-        report: (m, gamma2, t, out): write the prediction into column t.
-        learn: (m, conditions, t, learned, kappa, gamma2): learn the row, if it has a target; a status.
+        is_overdue: (m, Y, t, conditions, i, kind): whether something has to be done before operation i, on row t.
+        predict: (m, X, t, conditions, i, kind, learned): predict row t, if need be; two numbers that the others get.
+        report: (m, gamma2, t, out): write the prediction of row t.
+        learn: (m, conditions, i, learned, kappa, gamma2): learn the row, if it has a target; a status.
     """
     functions = {"is_overdue": is_overdue, "predict": predict, "report": report, "learn": learn}
     made = FunctionType(cast(FunctionType, run).__code__, globals() | functions, name)
@@ -65,10 +66,9 @@ def never(*_: Any) -> bool:
 
 @inlined
 def report_moments(m: Model, _gamma2: float, t: int, out: Array) -> None:
-    """Write means, variances and the noise into column t."""
-    p = m.mean_now.size
-    for j in range(p):
-        out[j, t], out[p + j, t], out[2 * p + j, t] = m.mean_now[j], m.variance_now[j], m.plan.noise
+    """Write means, variances and the noise of row t."""
+    for j in range(m.mean_now.size):
+        out[0, t, j], out[1, t, j], out[2, t, j] = m.mean_now[j], m.variance_now[j], m.plan.noise
 
 
 @inlined
@@ -89,40 +89,42 @@ def run(
     buffers: Array,
     models: Array,
     starts: Array,
-    kinds: Array,
+    ops: Array,
     X: Array,
     Y: Array,
     conditions: Array,
+    kept: Array,
     out: Array,
     lane: int,
-    row: int,
+    op: int,
 ) -> tuple[int, int, int]:
-    """Take rows.
+    """Do operations in order.
 
     Returns:
-        A status, and the lane and the row at which it arose: rows that are refused, before anything has changed, or
-        something that is to be done before the row, or after it.
+        A status; where rows are refused, before anything has changed, -1 and the row; where something is to be done
+        before an operation, or after it, its lane and its number.
     """
     records, buffers, X, Y = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y)
-    conditions, out = borrowed(conditions), borrowed(out)
-    if row == 0 and models.size > 0:
+    conditions, kept, out = borrowed(conditions), borrowed(kept), borrowed(out)
+    if op == 0 and models.size > 0:
         status, at = check(X, Y, opened(records, buffers, models[0]).plan.shared, LARGEST)
         if status != FINE:
             return status, -1, at
     for k in range(lane, models.size):
         m = opened(records, buffers, models[k])
-        for t in range(max(first_of(starts, k), row), end_of(starts, k, X.shape[0])):
-            kind = kinds[t % kinds.size]
-            if is_overdue(m, Y, conditions, t, kind):
-                return DUE_BEFORE, k, t
-            learned = arrive(m, X, Y, t, kind)
-            kappa, gamma2 = predict(m, X, conditions, t, kind, learned)
+        for i in range(max(first_of(starts, k), op), end_of(starts, k, ops.shape[0])):
+            t, kind = ops[i, 0], ops[i, 1]
+            if kind & TRACK == 0:  # a target without a row
+                continue
+            if is_overdue(m, Y, t, conditions, i, kind):
+                return DUE_BEFORE, k, i
+            learned = arrive(m, X, Y, kept, t, kind)
+            kappa, gamma2 = predict(m, X, t, conditions, i, kind, learned)
             if kind & PREDICT:
                 report(m, gamma2, t, out)
-            if kind & ADVANCE:
-                remember_target(m)
             if kind & (ADVANCE | LEARN):
-                status = learn(m, conditions, t, learned, kappa, gamma2)
+                remember_target(m, X, kept, t, kind)
+                status = learn(m, conditions, i, learned, kappa, gamma2)
                 if status != FINE:
-                    return status, k, t
+                    return status, k, i
     return FINE, -1, -1

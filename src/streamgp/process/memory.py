@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, Numbers, opened
 from streamgp.compiled import MATRIX, compile_now, compiled, entry, inlined
-from streamgp.contract.lanes import ADVANCE, LEARN
+from streamgp.contract.lanes import ADVANCE, LEARN, TELL, waited, waits
 from streamgp.linalg.vector import copy, dot
 from streamgp.settings import FloatArray, Part, Setting, number, optional, real_matrix, whole
 from streamgp.vocabulary import (
@@ -274,27 +274,45 @@ def keep(m: Model, x: Array, seen: Array) -> None:
 
 
 @inlined
-def arrive(m: Model, X: Array, Y: Array, t: int, kind: int) -> bool:
-    """Row t is seen and, when advancing, enters the memory; its targets go to y. Whether there is one to learn."""
-    x, y, learned = X[t, : m.window.shape[1]], m.y, False
-    look(m, x, m.seen)
+def arrive(m: Model, X: Array, Y: Array, kept: Array, t: int, kind: int) -> bool:
+    """Row t is seen and, when advancing, enters the memory; its targets go to y. Whether there is one to learn.
+
+    The line of a row that waits has the number of the row, from 1 on, and what was seen of it.
+    """
+    x, y, seen, learned = X[t, : m.window.shape[1]], m.y, m.seen, False
+    if waited(kind):
+        for j in range(seen.size):
+            seen[j] = kept[t, 1 + j]
+    else:
+        look(m, x, seen)
     if kind & ADVANCE:
-        keep(m, x, m.seen)
+        keep(m, x, seen)
         m.counters.rows_seen += 1
+        if waits(kind) and kept.shape[0] > 0:
+            kept[t, 0] = m.counters.rows_seen
+            for j in range(seen.size):
+                kept[t, 1 + j] = seen[j]
     for j in range(y.size):
-        y[j] = Y[t, j] if kind & LEARN else np.nan
-        learned = learned or not np.isnan(y[j])
+        y[j] = Y[t, j] if kind & (LEARN | TELL) else np.nan
+        learned = learned or (kind & LEARN and not np.isnan(y[j]))
     return learned
 
 
 @inlined
-def remember_target(m: Model) -> None:
+def remember_target(m: Model, X: Array, kept: Array, t: int, kind: int) -> None:
     """The memory may be fed with the last target, or the mean where it is missing."""
-    for j in range(m.y.size):
-        if not np.isnan(m.y[j]):
-            m.last_target[j] = m.y[j]
-        elif m.plan.feedback:
-            m.last_target[j] = m.mean_now[j]
+    last = True
+    if waited(kind):  # a later row, or another sequence, may have come
+        newest = m.window[m.window.shape[0] - 1]
+        last = kept[t, 0] == m.counters.rows_seen
+        for j in range(newest.size):
+            last = last and newest[j] == X[t, j]
+    if last:
+        for j in range(m.y.size):
+            if not np.isnan(m.y[j]):
+                m.last_target[j] = m.y[j]
+            elif m.plan.feedback and kind & ADVANCE:
+                m.last_target[j] = m.mean_now[j]
 
 
 def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract import freerun, inputs, spacing
-from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
+from streamgp.contract.conditions import TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE, IN_TURN, PREDICTED, TAKEN
+from streamgp.contract.lanes import ADVANCE, LEARN, any_of
 from streamgp.contract.model import Change, Relevance
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.kernels import SquaredExponential
 from streamgp.kernels.temporal import COORDINATES, BesideInputs, Component
 from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
@@ -32,7 +33,7 @@ from streamgp.process.likelihood import refuse as refuse_targets
 from streamgp.process.mean import LinearMean, Mean, MeanSetting, Weights
 from streamgp.process.memory import Memory
 from streamgp.process.predictive import TimePrediction
-from streamgp.process.row import LATEST, LEARNED, SEEN
+from streamgp.process.row import LEARNED, SEEN
 from streamgp.process.slopes import slopes
 from streamgp.process.started import fill, plan_of, refuse_outputs, sizes_of
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED
@@ -128,9 +129,6 @@ class OnlineGP(CompiledModel):
         if before is not None:  # rows have come, but no target
             self._state.clock[SEEN:] = before.clock[SEEN:, :1]
             self._state.spacing[:] = before.spacing
-        covariances = len(self._state.noise)
-        self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * covariances, 0))
-        self._no_conditions = np.empty((0, NOISE + 1))
 
     def _weights_in_use(self) -> int:
         return self._numbers.count("points") if self._grows else len(self._state.mu) - self._temporal_coordinates()
@@ -146,71 +144,70 @@ class OnlineGP(CompiledModel):
         seen, learned = self._state.clock[[SEEN, LEARNED], 0].tolist()
         return Moment(seen, spacing.usual(self._state.spacing), learned)
 
-    # A snapshot.
-
     # Rows.
-
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        if Y is not None and self._observes != "numbers":
-            self._refuse_targets(Y, many=len(X) > 1)
-        prior = None if self._mean is None else self._prior_mean(X)
-        if Y is not None and prior is not None:
-            Y = Y - prior
-        out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
-        self._pass(TAKEN[report, Y is not None], X, Y, conditions, out)
-        return self._above(prior, self._prediction(out)) if report else None
 
     def _pass(
         self,
-        kinds: np.ndarray,
+        ops: np.ndarray,
         X: FloatArray,
         Y: FloatArray | None,
         conditions: FloatArray | None,
-        out: FloatArray,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        if not self._direct:
+            return self._pass_around(ops, X, Y, conditions, kept)
+        columns = np.empty((3, len(X), self._state.last_target.size))
+        self._do(ops, X, Y, conditions, kept, columns)
+        if not self.has_variance:
+            columns[1:] = np.nan
+        return columns
+
+    def _pass_around(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        """The same with a mean, with components, or with a likelihood of its own."""
+        if Y is not None and self._observes != "numbers":
+            self._refuse_targets(Y, many=len(X) > 1)
+        prior = self._prior_mean(X)
+        if Y is not None and prior is not None:
+            Y = Y - prior
+        width = 3 if any_of(ops, ADVANCE | LEARN) or not self._has_components else len(self._columns)
+        columns = np.empty((width, len(X), self._state.last_target.size))
+        self._do(ops, X, Y, conditions, kept, columns)
+        columns = self._likelihood.columns(columns)
+        if not self.has_variance:
+            columns[1:3] = np.nan
+        if prior is not None:  # [huber2013] Eq. (13): m(X_t) + J (mu - m(X))
+            columns[0] += prior
+            if self._linear is not None and len(columns) > 3:
+                columns[self._columns.index("components.mean.mean")] += prior
+        return columns
+
+    def _do(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+        columns: FloatArray,
     ) -> None:
-        """Let the loop take rows of these kinds; their predictions go where there is room for them."""
         if self._linear is not None:  # behind the inputs stand the features of a LinearMean
             X = np.hstack([X, self._linear.whitened(X)])
-        targets = self._no_targets if Y is None else Y
-        given = self._no_conditions if conditions is None else conditions
-        pass_all = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
-        status, at = pass_all(self._run, self._numbers, self._lanes, kinds, X, targets, given, out)
+        none = X[:0]
+        given = X, none if Y is None else Y, none if conditions is None else conditions, none if kept is None else kept
+        do = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
+        status, at = do(self._run, self._numbers, self._lanes, ops, *given, columns)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 
-    def _may_take_turns(self) -> bool:
-        plan = self._numbers.plan[0]
-        timed = self._needs_time or self._sees_time or plan["temporal"] > 0
-        return self._lanes is ALONE and not (timed or plan["batch"] > 1 or self._recalls_rows())
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        if not self._may_take_turns():
-            return super()._in_turn(learned, Y, X, issued)
-        prior, rows = self._prior_mean(learned), np.stack([learned, X], axis=1).reshape(-1, X.shape[1])
-        out, targets = np.empty((len(self._no_predictions), len(rows))), np.full((len(rows), Y.shape[1]), np.nan)
-        targets[::2] = Y if prior is None else Y - prior
-        self._pass(IN_TURN, rows, targets, None, out)
-        return self._above(self._prior_mean(X), self._prediction(out[:, 1::2]))
-
-    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
-        if not self._may_take_turns():
-            return None
-        target = np.repeat(self._state.last_target[None], len(X), axis=0)
-        return np.hstack([np.concatenate([self._state.window, X[:-1]]), target])
-
     def _prior_mean(self, X: FloatArray) -> FloatArray | None:
         return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)
-
-    def _above(self, prior: FloatArray | None, prediction: Prediction) -> Prediction:
-        if prior is None:
-            return prediction
-        # [huber2013] Eq. (13): m(X_t) + J (mu - m(X))
-        moved = prediction._moved(prior, 1.0)
-        if self._linear is not None and isinstance(moved, TimePrediction):
-            moved.components["mean"] = moved.components["mean"]._moved(prior, 1.0)
-        return moved
 
     def _refuses_free_run(self) -> str:
         if not math.isnan(self._likelihood.noise_ratio):
@@ -268,17 +265,12 @@ class OnlineGP(CompiledModel):
         if self._terms:
             refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
 
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        out = self._room_for(len(X))
-        self._pass(PREDICTED, X, None, conditions, out)
-        return self._above(self._prior_mean(X), self._with_components(out))
-
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         if self._likelihood.kind != observation.GAUSSIAN:
             raise ValueError(
                 f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
             )
-        predicted = self._predict(X, conditions)
+        predicted = self._told(list(self._predicted(X, conditions)))
         times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
         by_mean, by_variance = slopes(self, X, self._later(times))
         if self._mean is not None:
@@ -300,35 +292,33 @@ class OnlineGP(CompiledModel):
             M += np.asarray(named["factors"]) @ np.asarray(named["factors"]).T
         times = self._later(np.full(1, np.nan) if conditions is None else conditions[:, TIME])
         mean, total = moments(function, X[0], P, M, variance, times)
-        predicted = Prediction(mean[None], total[None], np.broadcast_to(function.noise, mean.shape)[None])
-        return self._above(self._prior_mean(X), predicted)
-
-    def _room_for(self, n: int) -> FloatArray:
-        """Room for the predictions of n rows, and for their components."""
-        p, q = self._outputs_and_covariances()
-        parts = (1 + len(self._beside)) * (p + q) if self._has_components else 0
-        return np.empty((len(self._no_predictions) + parts, n))
-
-    def _with_components(self, out: FloatArray) -> Prediction:
-        """The prediction that compiled code wrote."""
-        rows, (p, q) = len(self._no_predictions), self._outputs_and_covariances()
-        whole = self._prediction(out[:rows])
-        if not self._has_components:
-            return whole
-        each = np.split(out[rows:], 1 + len(self._beside))
-        named = {
-            name: Prediction(one[:p].T, one[p:].T, np.zeros((one.shape[1], q)))
-            for name, one in zip(("inputs", *(term.name for term in self._beside)), each, strict=True)
-        }
-        return TimePrediction(whole.mean, whole.variance, whole.noise, named)
+        prior = self._prior_mean(X)
+        mean = mean[None] if prior is None else mean[None] + prior
+        return Prediction(mean, np.broadcast_to(total, mean.shape), np.broadcast_to(function.noise, mean.shape))
 
     @property
     def _has_components(self) -> bool:
         return bool(self._beside) and self._likelihood.kind == observation.GAUSSIAN
 
-    def _outputs_and_covariances(self) -> tuple[int, int]:
-        p = self._no_targets.shape[1]
-        return p, (len(self._no_predictions) - p) // 2
+    @property
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        if self._direct:
+            return NUMBERS
+        names = ("inputs", *(term.name for term in self._beside)) if self._has_components else ()
+        return self._likelihood.names + tuple(f"components.{name}.{part}" for name in names for part in NUMBERS[:2])
+
+    def _told(self, columns: Sequence[Any]) -> Prediction:
+        if self._direct:
+            return Prediction(*columns)
+        if len(columns) == len(self._likelihood.names):
+            return self._likelihood.predicted(columns)
+        named = {
+            name: Prediction(mean, variance, 0.0 * variance)
+            for name, mean, variance in zip(
+                ("inputs", *(term.name for term in self._beside)), columns[3::2], columns[4::2], strict=True
+            )
+        }
+        return TimePrediction(*columns[:3], named)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         within, mean = Draws(self, count, steps), self._mean
@@ -348,38 +338,13 @@ class OnlineGP(CompiledModel):
             return times
         return np.where(np.isnan(times), moment.one_later, times)
 
-    def _note_time(self, time: float) -> None:
-        if self._terms:
-            spacing.note(self._state.spacing, time - self._state.clock[LATEST, 0])
-            self._state.clock[SEEN], self._state.clock[LATEST] = time, np.fmax(self._state.clock[LATEST], time)
-
-    def _remember(self, X: FloatArray) -> None:
-        before = self._state.clock.copy()
-        super()._remember(X)
-        self._state.clock[...] = before  # who hands over the row knows its time
-
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, above = super()._last_row()
         prior = self._prior_mean(x[None])
         return x, above if prior is None else above + prior[0]
 
-    def _recall(self, y: FloatArray) -> None:
-        prior = self._prior_mean(super()._last_row()[0][None])
-        super()._recall(y if prior is None else y - prior[0])
-
     def _recalls_rows(self) -> bool:
         return self._memory.recalls
-
-    def _prediction(self, out: FloatArray) -> Prediction:
-        """The rows that compiled code filled: means, variances, noises; of a model without a variance the means."""
-        p, q = self._outputs_and_covariances()
-        if not self.has_variance:
-            out[p:] = np.nan
-        return self._likelihood.predicted(out[:p].T, out[p : p + q].T, out[p + q :].T)
-
-    def _empty(self) -> Prediction:
-        none = super()._empty()
-        return self._likelihood.predicted(none.mean, none.variance, none.noise)
 
     def forget(self, factor: float) -> None:
         number("factor", factor, above=0, at_most=1)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.contract.checks import DUE_AFTER, DUE_BEFORE, FINE
+from streamgp.contract.checks import DUE_AFTER, DUE_BEFORE, FINE, LARGEST, check
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
-from streamgp.contract.lanes import ALONE, LEARN, PREDICT, PREDICTED, Lanes
+from streamgp.contract.lanes import ALONE, LEARN, ONE, PREDICT, Lanes
 from streamgp.kernels.program import Program
 from streamgp.linalg.dense import factorize, inverse, product, solve, solve_transposed, subtract_gram, symmetric
 from streamgp.process import features
@@ -30,37 +30,38 @@ def pass_rows(
     run: Any,
     numbers: Numbers,
     lanes: Lanes,
-    kinds: np.ndarray,
+    ops: np.ndarray,
     X: FloatArray,
     Y: FloatArray,
     conditions: FloatArray,
+    kept: FloatArray,
     out: FloatArray,
 ) -> tuple[int, int]:
-    """Let a loop take all rows, with what is due on the way; a status, and the row at fault.
+    """Let a loop do all operations, with what is due on the way; a status, and the row at fault.
 
     Args:
         run: the loop, and below what it takes.
         numbers: of one model, or of all.
-        lanes: which rows are whose.
-        kinds: of the rows.
+        lanes: which operations are whose.
+        ops: the operations.
         X: inputs.
         Y: targets.
-        conditions: of the rows.
-        out: receives predictions, where there is room.
+        conditions: of the operations.
+        kept: of the rows that wait.
+        out: receives predictions.
     """
-    status, lane, at = run(numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out, 0, 0)
-    if status not in DUE:
-        return status, at
-    given, told = (numbers.records, numbers.buffers, *lanes, kinds, X, Y, conditions, out), {}
+    given = numbers.records, numbers.buffers, *lanes, ops, X, Y, conditions, kept, out
+    status, lane, at = run(*given, 0, 0)
+    told: dict[int, FloatArray] = {}
     while status in DUE:
-        model, row = lanes.models[lane], slice(at, at + 1)
+        model, row = lanes.models[lane], ops[at, 0]
         one = numbers if lanes is ALONE else numbers.one(model)
         if status == DUE_BEFORE:
-            if kinds[at % len(kinds)] & PREDICT:  # a row is predicted before anything is forgotten
-                told[at] = np.empty((len(out), 1))
-                alone = lanes.models[lane:][:1], ALONE.starts, PREDICTED, X[row], Y[:0], conditions[row], told[at]
-                run(numbers.records, numbers.buffers, *alone, 0, 0)
-            inject_overdue(one, Y[at], conditions[at, TIME])
+            if ops[at, 1] & PREDICT:  # a row is predicted before anything is forgotten
+                told[row] = np.empty((len(out), 1, out.shape[2]))
+                alone = lanes.models[lane:][:1], ALONE.starts, ONE[PREDICT], X[row : row + 1], Y[:0]
+                run(numbers.records, numbers.buffers, *alone, conditions[at : at + 1], kept[:0], told[row], 0, 0)
+            inject_overdue(one, Y[row], conditions[at, TIME])
         else:
             settle(one)
         status, lane, at = run(*given, lane, at + (status == DUE_AFTER))
@@ -73,22 +74,32 @@ def pass_batches(
     run: Any,
     numbers: Numbers,
     lanes: Lanes,
-    kinds: np.ndarray,
+    ops: np.ndarray,
     X: FloatArray,
     Y: FloatArray,
     conditions: FloatArray,
+    kept: FloatArray,
     out: FloatArray,
 ) -> tuple[int, int]:
-    """The same, rows with targets, of which a model learns so many at a time together."""
-    ends, size = lanes.starts if lanes.starts.size else np.array([0, len(X)]), int(numbers.plan["batch"][0])
+    """The same for a model that learns so many rows together, as far as they come one after the other."""
+    ends, size = lanes.starts if lanes.starts.size else np.array([0, len(ops)]), int(numbers.plan["batch"][0])
+    status, at = check(X, Y, bool(numbers.plan["shared"][0]), LARGEST)
+    if status:
+        return status, at
     for k, model in enumerate(lanes.models):
-        one = numbers if lanes is ALONE else numbers.one(model)
-        for start in range(ends[k], ends[k + 1], size):
-            rows = slice(start, min(start + size, ends[k + 1]))
-            told = np.empty((len(out), out[:, rows].shape[1]))
-            run(one.records, one.buffers, *ALONE, kinds & ~LEARN, X[rows], Y[:0], conditions[rows], told, 0, 0)
-            out[:, rows] = told
-            learn_batch(one, X[rows], Y[rows], conditions[rows])
+        one, start = numbers if lanes is ALONE else numbers.one(model), ends[k]
+        while start < ends[k + 1]:
+            kind = ops[start, 1]
+            others = np.flatnonzero(ops[start : min(start + size, ends[k + 1]), 1] != kind)
+            stop = start + others[0] if len(others) else min(start + size, ends[k + 1])
+            some, given = ops[start:stop].copy(), conditions[start:stop]
+            some[:, 1] &= ~LEARN
+            if some[0, 1]:
+                run(one.records, one.buffers, *ALONE, some, X, Y[:0], given, kept, out, 0, 0)
+            if kind & LEARN:
+                rows = some[:, 0]
+                learn_batch(one, X[rows], Y[rows], given)
+            start = stop
     return FINE, -1
 
 

@@ -85,12 +85,12 @@ def kept(scale: float) -> float:
 
 
 @compiled
-def is_overdue(m: Model, Y: Array, conditions: Array, t: int, kind: int) -> bool:
+def is_overdue(m: Model, Y: Array, t: int, conditions: Array, i: int, kind: int) -> bool:
     """Whether uncertainty that row t injects may have doubled since it was last capped."""
     overdue = False
     if m.plan.injects and m.plan.half_life > 0.0 and kind & LEARN and conditions.shape[0] > 0:
         for j in range(m.plan.covariances):
-            halvings = (conditions[t, TIME] - m.clock[LEARNED, j]) / m.plan.half_life
+            halvings = (conditions[i, TIME] - m.clock[LEARNED, j]) / m.plan.half_life
             overdue = overdue or (not np.isnan(Y[t, j]) and m.clock[HALVINGS, j] + halvings > 1.0)
     return overdue
 

@@ -46,20 +46,17 @@ def note_predicted(m: Model, kappa: float, gamma2: float) -> None:
 
 @inlined
 def report(m: Model, gamma2: float, t: int, out: Array) -> None:
-    """Write a prediction into column t: means, variances, noises; components where there is room for them.
+    """Write the prediction of row t: means, variances, noises; components where there is room for them.
 
     An estimated signal power scales variances and noises.
     """
-    p, q = m.plan.outputs, m.plan.covariances
     mean, variance, noise = m.mean_now, m.variance_now, m.noise
-    power = m.power
-    for j in range(p):
-        out[j, t] = mean[j]
-    for j in range(q):
+    power, several = m.power, m.plan.covariances > 1
+    for o in range(m.plan.outputs):
+        j = o if several else 0
         scale = power[0, j] / power[1, j] if m.plan.power and power[1, j] > 0.0 else 1.0
-        out[p + j, t] = scale * variance[j]
-        out[p + q + j, t] = scale * noise[j]
-    if out.shape[0] > p + 2 * q:
+        out[0, t, o], out[1, t, o], out[2, t, o] = mean[o], scale * variance[j], scale * noise[j]
+    if out.shape[0] > 3:
         time.report_components(m, weights_in_use(m), gamma2, t, out)
 
 
@@ -72,22 +69,22 @@ def weights_in_use(m: Model) -> int:
 def predict(
     m: Model,
     X: Array,
-    conditions: Array,
     t: int,
+    conditions: Array,
+    i: int,
     kind: int,
     learned: bool,
     predict_seen: Callable[[Model], tuple[float, float]],
 ) -> tuple[float, float]:
     """Predict what was seen of row t, at its time, unless that was predicted last; kappa = k(x, x) and gamma2."""
     if m.plan.temporal > 0:
-        time.arrive(m, X[t], conditions, t, kind & ADVANCE != 0)
+        time.arrive(m, X[t], conditions, i, kind & ADVANCE != 0)
     if not (learned or kind & PREDICT or m.plan.feedback):
         return 0.0, 0.0
     if kind != PREDICT and is_predicted(m):
         return m.last_prediction[1], m.last_prediction[2]
     kappa, gamma2 = predict_seen(m)
-    if kind == PREDICT:
-        note_predicted(m, kappa, gamma2)
+    note_predicted(m, kappa, gamma2)
     return kappa, gamma2
 
 
@@ -95,19 +92,19 @@ def predict(
 def learn(
     m: Model,
     conditions: Array,
-    t: int,
+    i: int,
     learned: bool,
     kappa: float,
     gamma2: float,
     learn_seen: Callable[[Model, float, float], None],
 ) -> int:
-    """Learn the targets of row t, which predict() has seen."""
-    m.last_prediction[0] = 0.0
+    """Learn the targets of the row that predict() has seen, under the conditions of operation i."""
     m.counters.change = NOTHING
     m.counters.evictions = 0
     if not learned:
         return FINE
-    meet(m, conditions, t)
+    m.last_prediction[0] = 0.0
+    meet(m, conditions, i)
     if m.plan.theta > 0:
         sngd.before_learning(m)
     learn_seen(m, kappa, gamma2)
@@ -118,33 +115,39 @@ def learn(
 
 
 @inlined
-def predict_growing(m: Model, X: Array, conditions: Array, t: int, kind: int, learned: bool) -> tuple[float, float]:
-    return predict(m, X, conditions, t, kind, learned, growing.predict)
+def predict_growing(
+    m: Model, X: Array, t: int, conditions: Array, i: int, kind: int, learned: bool
+) -> tuple[float, float]:
+    return predict(m, X, t, conditions, i, kind, learned, growing.predict)
 
 
 @inlined
-def learn_growing(m: Model, conditions: Array, t: int, learned: bool, kappa: float, gamma2: float) -> int:
-    return learn(m, conditions, t, learned, kappa, gamma2, growing.learn)
+def learn_growing(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamma2: float) -> int:
+    return learn(m, conditions, i, learned, kappa, gamma2, growing.learn)
 
 
 @inlined
-def predict_fixed(m: Model, X: Array, conditions: Array, t: int, kind: int, learned: bool) -> tuple[float, float]:
-    return predict(m, X, conditions, t, kind, learned, fixed.predict)
+def predict_fixed(
+    m: Model, X: Array, t: int, conditions: Array, i: int, kind: int, learned: bool
+) -> tuple[float, float]:
+    return predict(m, X, t, conditions, i, kind, learned, fixed.predict)
 
 
 @inlined
-def learn_fixed(m: Model, conditions: Array, t: int, learned: bool, kappa: float, gamma2: float) -> int:
-    return learn(m, conditions, t, learned, kappa, gamma2, fixed.learn)
+def learn_fixed(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamma2: float) -> int:
+    return learn(m, conditions, i, learned, kappa, gamma2, fixed.learn)
 
 
 @inlined
-def predict_kept(m: Model, X: Array, conditions: Array, t: int, kind: int, learned: bool) -> tuple[float, float]:
-    return predict(m, X, conditions, t, kind, learned, kept.predict)
+def predict_kept(
+    m: Model, X: Array, t: int, conditions: Array, i: int, kind: int, learned: bool
+) -> tuple[float, float]:
+    return predict(m, X, t, conditions, i, kind, learned, kept.predict)
 
 
 @inlined
-def learn_kept(m: Model, conditions: Array, t: int, learned: bool, kappa: float, gamma2: float) -> int:
-    return learn(m, conditions, t, learned, kappa, gamma2, kept.learn)
+def learn_kept(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamma2: float) -> int:
+    return learn(m, conditions, i, learned, kappa, gamma2, kept.learn)
 
 
 run_growing = loop.of(

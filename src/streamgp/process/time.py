@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model, opened
-from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, compiled, entry
+from streamgp.compiled import BOOLEAN, CUBE, MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, compiled, entry
 from streamgp.contract import spacing
 from streamgp.contract.conditions import TIME
 from streamgp.kernels.temporal import (
@@ -299,34 +299,36 @@ def quadratic(S: Array, phi: Array, first: int, end: int) -> float:
     return total
 
 
-@apart(NOTHING, LAYOUT.model, WHOLE, NUMBER, WHOLE, MATRIX)
+@apart(NOTHING, LAYOUT.model, WHOLE, NUMBER, WHOLE, CUBE)
 def report_components(m: Model, n: int, gamma2: float, t: int, out: Array) -> None:
-    """Write into column t, after the prediction, means and variances: of the inputs, then of each term over time."""
-    p, c, q, table = m.plan.outputs, m.plan.covariances, m.plan.temporal, m.table
-    feature, row = m.feature, p + 2 * c
-    report_part(m, q, q + n, max(gamma2, 0.0), t, out, row)
+    """Write after the prediction of row t means and variances: of the inputs, then of each term over time."""
+    q, table, feature, column = m.plan.temporal, m.table, m.feature, 3
+    report_part(m, q, q + n, max(gamma2, 0.0), t, out, column)
     b = 0
     while b < table.shape[0]:
         group, first, end = table[b, GROUP], int(table[b, START]), 0
         while b < table.shape[0] and table[b, GROUP] == group:
             end = int(table[b, START]) + SIZES[int(table[b, KIND])]
             b += 1
-        row += p + c
-        report_part(m, first, end, dot(m.new[first:end], feature[first:end], end - first), t, out, row)
+        column += 2
+        report_part(m, first, end, dot(m.new[first:end], feature[first:end], end - first), t, out, column)
 
 
 @compiled
-def report_part(m: Model, first: int, end: int, rest: float, t: int, out: Array, row: int) -> None:
-    """Means and variances of what some coordinates and an independent rest add to the function, below a row of out."""
+def report_part(m: Model, first: int, end: int, rest: float, t: int, out: Array, column: int) -> None:
+    """Mean and variance of what some coordinates and an independent rest add to the function, from a column of out."""
     mu, phi, power = m.mu, m.phi, m.power
     for o in range(m.plan.outputs):
-        out[row + o, t] = 0.0
+        out[column, t, o] = 0.0
         for i in range(first, end):
-            out[row + o, t] += phi[i] * mu[i, o]
-    for j in range(m.plan.covariances):
-        total = quadratic(m.covariance[j], phi, first, end) + rest
-        scale = power[0, j] / power[1, j] if m.plan.power and power[1, j] > 0.0 else 1.0
-        out[row + m.plan.outputs + j, t] = scale * max(total, 0.0)
+            out[column, t, o] += phi[i] * mu[i, o]
+        j = o if m.plan.covariances > 1 else 0
+        if o == j:
+            total = quadratic(m.covariance[j], phi, first, end) + rest
+            scale = power[0, j] / power[1, j] if m.plan.power and power[1, j] > 0.0 else 1.0
+            out[column + 1, t, o] = scale * max(total, 0.0)
+        else:
+            out[column + 1, t, o] = out[column + 1, t, 0]
 
 
 @entry(LAYOUT.type, MATRIX, VECTOR, MATRIX, MATRIX)

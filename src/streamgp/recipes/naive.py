@@ -7,9 +7,8 @@ import abc
 import numpy as np
 
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compile_now, entry
-from streamgp.contract import passing
-from streamgp.contract.model import Row, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT
+from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 
@@ -25,8 +24,7 @@ class Naive(StreamModel):
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._rows, self._x = np.zeros(1, dtype=np.int64), np.zeros(d)
-        self._y, self._one = np.full(p, np.nan), Row.empty()
-        self._one.out[:] = np.nan
+        self._y = np.full(p, np.nan)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"rows": self._rows, "x": self._x, "y": self._y}
@@ -34,62 +32,38 @@ class Naive(StreamModel):
     def _check_restored(self) -> None:
         require("rows", self._rows, at_least=0)
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        Y = np.full((len(X), len(self._y)), np.nan) if Y is None else Y
-        means = self._taken(X, Y)
-        return _certain(means) if report else None
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        rows, kinds = ops.T
+        learned = kinds & LEARN != 0
+        none = np.empty((0, len(self._y)))
+        before = self._follow(none if Y is None else Y[rows[learned]])
+        columns = np.full((3, len(X), len(self._y)), np.nan)
+        predicted = kinds & PREDICT != 0
+        after = np.cumsum(learned) - learned  # how many targets were learned before
+        columns[0, rows[predicted]] = self._said(X[rows[predicted]], before[after[predicted]])
+        if len(advanced := rows[kinds & ADVANCE != 0]):
+            last = advanced[-1]
+            self._rows += len(advanced)
+            self._x[:], self._y[:] = X[last], np.nan if Y is None else Y[last]
+        return columns
 
-    def _taken(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Take rows; the prediction of each, made before it."""
-        means = self._follow(X, Y)
-        self._rows += len(X)
-        self._x[:], self._y[:] = X[-1], Y[-1]
+    @abc.abstractmethod
+    def _follow(self, Y: FloatArray) -> FloatArray:
+        """Learn targets in order, (n, p); return what is predicted before each of them, and after all, (n + 1, p)."""
+
+    def _said(self, X: FloatArray, means: FloatArray) -> FloatArray:
+        """What is predicted of rows, if the targets so far say so much."""
         return means
-
-    def _quick(self) -> bool:
-        return self._p == 1
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        self._one.mean[:] = self._present(X) if Y is None else self._taken(X, Y)
-        return self._one
-
-    @abc.abstractmethod
-    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Take rows in order, (n, d), and their targets, (n, p); return the prediction of each, made before it."""
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        passing.refuse_unfit(self, X)
-        return _certain(self._next(X))
-
-    def _next(self, X: FloatArray) -> FloatArray:
-        """The predictions of rows that would each come next, (n, p)."""
-        return np.repeat(np.broadcast_to(self._present(X), (1, len(self._y))), len(X), axis=0)
-
-    @abc.abstractmethod
-    def _present(self, X: FloatArray) -> FloatArray:
-        """The prediction of one row that would come next, (p,)."""
-
-    def _may_take_turns(self) -> bool:
-        return True
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        before = self._taken(learned, Y)  # what is predicted after a row is that before the next one
-        return _certain(np.vstack([before[1:], np.broadcast_to(self._present(X), (1, Y.shape[1]))]))
-
-    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
-        unknown = np.full((len(X) - 1, len(self._y)), np.nan)
-        return np.hstack([np.vstack([self._x, X[:-1]]), np.vstack([self._y, unknown])])
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
-
-    def _memory_arrays(self) -> list[FloatArray]:
-        return [self._x, self._y]
-
-    def _remember(self, X: FloatArray) -> None:
-        self._x[:], self._y[:] = X[-1], np.nan
 
     def forget(self, factor: float) -> None:
         """There is no certainty that could fade: nothing happens."""
@@ -144,7 +118,7 @@ class SeasonalValue(Naive):
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"season": self._season}
 
-    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+    def _follow(self, Y: FloatArray) -> FloatArray:
         back, n = self._back, len(Y)
         known = np.concatenate([self._season, Y])
         missing = np.isnan(Y)
@@ -152,11 +126,7 @@ class SeasonalValue(Naive):
             for t in np.flatnonzero(missing.any(axis=1)):
                 known[back + t] = np.where(missing[t], known[t], Y[t])
         self._season[:] = known[n:]
-        return known[self._ahead - 1 : self._ahead - 1 + n]
-
-    def _present(self, X: FloatArray) -> FloatArray:
-        present: FloatArray = self._season[self._ahead - 1]
-        return present
+        return known[self._ahead - 1 : self._ahead + n]
 
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""
@@ -184,20 +154,11 @@ class InputValue(Naive):
             raise ValueError(f"column is {self._column}, but there are {d} columns, the first one 0")
         super()._start(d, p)
 
-    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        return self._next(X)
+    def _follow(self, Y: FloatArray) -> FloatArray:
+        return np.empty((len(Y) + 1, len(self._y)))
 
-    def _next(self, X: FloatArray) -> FloatArray:
-        column: FloatArray = X[:, self._column : self._column + 1]
-        return column if len(self._y) == 1 else np.repeat(column, len(self._y), axis=1)
-
-    def _present(self, X: FloatArray) -> FloatArray:
-        present: FloatArray = self._next(X[:1])[0]
-        return present
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        self._taken(learned, Y)
-        return _certain(self._next(X))
+    def _said(self, X: FloatArray, means: FloatArray) -> FloatArray:
+        return np.broadcast_to(X[:, self._column : self._column + 1], means.shape)
 
     def reset_memory(self) -> None:
         """Begin a new sequence: nothing is remembered."""
@@ -233,13 +194,10 @@ class RunningMean(Naive):
         super()._check_restored()
         require("count", self._count, at_least=0)
 
-    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        means = np.empty(Y.shape)
+    def _follow(self, Y: FloatArray) -> FloatArray:
+        means = np.empty((len(Y) + 1, len(self._mean)))
         average(self._forgetting, np.ascontiguousarray(Y), self._mean, self._count, means)
         return means
-
-    def _present(self, X: FloatArray) -> FloatArray:
-        return np.where(self._count > 0, self._mean, np.nan)
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""
@@ -247,15 +205,10 @@ class RunningMean(Naive):
 
 @entry(NUMBER, MATRIX, VECTOR, VECTOR, MATRIX)
 def average(forgetting: float, Y: FloatArray, mean: FloatArray, count: FloatArray, before: FloatArray) -> None:
-    """Running means of targets (n, p), and what they were before each of them; NaN before the first."""
-    for t in range(Y.shape[0]):
+    """Running means of targets (n, p), and what they were before each of them and after all; NaN before the first."""
+    for t in range(Y.shape[0] + 1):
         for j in range(mean.size):
             before[t, j] = mean[j] if count[j] > 0.0 else np.nan
-            if not np.isnan(Y[t, j]):
+            if t < Y.shape[0] and not np.isnan(Y[t, j]):
                 count[j] = forgetting * count[j] + 1.0
                 mean[j] += (Y[t, j] - mean[j]) / count[j]
-
-
-def _certain(mean: FloatArray) -> Prediction:
-    nothing = np.full(mean.shape, np.nan)
-    return Prediction(mean.copy(), nothing, nothing.copy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -84,10 +85,11 @@ class TimeGP(OnlineGP):
         """
         return super().predict_joint(_rows(X, time), time=time)
 
-    def _with_components(self, out: FloatArray) -> Prediction:
-        prediction: Any = super()._with_components(out)
-        del prediction.components["inputs"]
-        return prediction  # type: ignore[no-any-return]
+    def _told(self, columns: Sequence[Any]) -> Prediction:
+        told: Any = super()._told(columns)
+        if len(columns) > 3:
+            del told.components["inputs"]
+        return told  # type: ignore[no-any-return]
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         raise ValueError("TimeGP has no derivatives by its inputs: it has none, only times")

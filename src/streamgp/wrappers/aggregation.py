@@ -20,7 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, CUBE, INDICES, MATRIX, NUMBER, VECTOR, WHOLE, compiled, entry
+from streamgp.compiled import CUBE, INDICES, LINES, MATRIX, NUMBER, VECTOR, WHOLE, WHOLES, compiled, entry
+from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, waited
 from streamgp.linalg import vector
 
 Array = NDArray
@@ -56,7 +57,7 @@ LARGEST = np.finfo(float).max
 
 
 @entry(
-    *(WHOLE, VECTOR, NUMBER, BOOLEAN, VECTOR, CUBE, VECTOR),
+    *(WHOLE, VECTOR, NUMBER, WHOLES, VECTOR, INDICES, CUBE, LINES, VECTOR),
     *(CUBE, MATRIX, CUBE, MATRIX, VECTOR),
     *(MATRIX, MATRIX, MATRIX, MATRIX, MATRIX),
 )
@@ -64,9 +65,11 @@ def combine(
     rule: int,
     discount: Array,
     reach: float,
-    learn: bool,
+    ops: Array,
     y: Array,
+    numbers: Array,
     predicted: Array,
+    kept: Array,
     seen: Array,
     regrets: Array,
     errors: Array,
@@ -79,16 +82,19 @@ def combine(
     variance_weights: Array,
     mixed: Array,
 ) -> None:
-    """One output: predict each row from what the members say, then learn from its target.
+    """One output: combine what the members say, and learn from targets; operations are done in order.
 
     Args:
         rule: one of RULES.
         discount: (1,) of the recent errors.
         reach: see ``limits``.
-        learn: whether the rows are learned, with or without a target.
+        ops: the operations (contract/lanes.py).
         y: (n,) targets; NaN: nothing is learned from this row.
+        numbers: (K,) by which the members are known among rows that wait.
         predicted: (3, n, K) the members' means, variances and noises. Means become NaN where a member has no say; a
             member without a variance has its recent mean squared error for a noise, NaN before the first.
+        kept: (n, ISSUED) of each row that waits for ROOM members 1 + their numbers, negative for one that had no say,
+            then the means by which they are judged, then ``spoken``. Those who joined since were asleep.
         seen: (RANGE,) what is known of the targets.
         regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
             and the largest square.
@@ -102,99 +108,34 @@ def combine(
         variance_weights: (n, K) the weights of those with a variance.
         mixed: (3, n) mean, variance and noise of the mixture.
     """
-    room, known = work_room(predicted.shape[2]), (regrets, errors, covariances, slopes, scale)
-    for t in range(y.size):
-        low, high = limits(reach, y[t], seen)
-        if restrain(predicted[0, t], low, high, judged[t]) and learn:
-            seen[LIMITED] += 1.0
-        say(rule, predicted[:, t], regrets, errors, slopes, scale, spoken[t], weights[t], room)
-        judge(rule, discount, y[t], judged[t], spoken[t], room, *known)
-        conclude(low, high, predicted[:, t], spoken[t], weights[t], variance_weights[t], mixed[:, t])
-
-
-@entry(
-    *(WHOLE, VECTOR, NUMBER, VECTOR, INDICES, MATRIX, VECTOR),
-    *(CUBE, MATRIX, CUBE, MATRIX, VECTOR),
-)
-def learn_issued(
-    rule: int,
-    discount: Array,
-    reach: float,
-    y: Array,
-    numbers: Array,
-    issued: Array,
-    seen: Array,
-    regrets: Array,
-    errors: Array,
-    covariances: Array,
-    slopes: Array,
-    scale: Array,
-) -> None:
-    """One output: learn from targets that come late, by what members and voices predicted when the rows were issued.
-
-    Args:
-        rule: as in ``combine``, and so all others.
-        numbers: (K,) by which the members are known among rows that wait.
-        issued: (n, ISSUED) of each row for ROOM members 1 + their numbers, negative for one that had no say, then the
-            means by which they are judged, then ``spoken``. Those who joined since were asleep.
-    """
     room, known = work_room(numbers.size), (regrets, errors, covariances, slopes, scale)
-    for t in range(y.size):
-        recall(numbers, issued[t], room)
-        judge(rule, discount, y[t], room[JUDGED], issued[t, 2 * ROOM :], room, *known)
-        limits(reach, y[t], seen)
+    for i in range(ops.shape[0]):
+        t, kind = ops[i, 0], ops[i, 1]
+        if kind & PREDICT:
+            learned = kind & LEARN != 0 and kind & ADVANCE != 0
+            target = y[t] if learned else np.nan
+            low, high = limits(reach, target, seen)
+            if restrain(predicted[0, t], low, high, judged[t]) and learned:
+                seen[LIMITED] += 1.0
+            say(rule, predicted[:, t], regrets, errors, slopes, scale, spoken[t], weights[t], room)
+            judge(rule, discount, target, judged[t], spoken[t], room, *known)
+            conclude(low, high, predicted[:, t], spoken[t], weights[t], variance_weights[t], mixed[:, t])
+            if kept.shape[0] > 0 and kind & LEARN == 0:
+                keep(numbers, predicted[0, t], judged[t], spoken[t], kept[t])
+        if waited(kind):
+            recall(numbers, kept[t], room)
+            judge(rule, discount, y[t], room[JUDGED], kept[t, 2 * ROOM :], room, *known)
+            limits(reach, y[t], seen)
 
 
-@entry(
-    *(WHOLE, VECTOR, NUMBER, VECTOR, INDICES, CUBE, MATRIX, VECTOR),
-    *(CUBE, MATRIX, CUBE, MATRIX, VECTOR),
-    *(MATRIX, MATRIX, MATRIX, MATRIX, MATRIX),
-)
-def in_turn(
-    rule: int,
-    discount: Array,
-    reach: float,
-    y: Array,
-    numbers: Array,
-    predicted: Array,
-    issued: Array,
-    seen: Array,
-    regrets: Array,
-    errors: Array,
-    covariances: Array,
-    slopes: Array,
-    scale: Array,
-    judged: Array,
-    spoken: Array,
-    weights: Array,
-    variance_weights: Array,
-    mixed: Array,
-) -> None:
-    """One output: in turn, learn from a target that comes late, then predict a row whose target comes later.
-
-    Args:
-        rule: as in ``combine``, and so all others.
-        y: (n,) targets of the first rows of issued.
-        numbers: as in ``learn_issued``.
-        predicted: (3, n, K) of the rows that are issued now.
-        issued: (h + n, ISSUED) as in ``learn_issued``, of h rows that were issued before; receives that of the others.
-    """
-    room, n, K = work_room(numbers.size), y.size, numbers.size
-    known = regrets, errors, covariances, slopes, scale
-    for t in range(n):
-        recall(numbers, issued[t], room)
-        judge(rule, discount, y[t], room[JUDGED], issued[t, 2 * ROOM :], room, *known)
-        limits(reach, y[t], seen)
-        low, high = limits(reach, np.nan, seen)
-        restrain(predicted[0, t], low, high, judged[t])
-        say(rule, predicted[:, t], regrets, errors, slopes, scale, spoken[t], weights[t], room)
-        conclude(low, high, predicted[:, t], spoken[t], weights[t], variance_weights[t], mixed[:, t])
-        kept = issued[issued.shape[0] - n + t]
-        kept[:] = np.nan
-        for k in range(min(K, ROOM)):
-            kept[k] = (-1.0 if np.isnan(predicted[0, t, k]) else 1.0) * (1.0 + numbers[k])
-            kept[ROOM + k] = judged[t, k]
-        kept[2 * ROOM :] = spoken[t]
+@compiled
+def keep(numbers: Array, means: Array, judged: Array, spoken: Array, line: Array) -> None:
+    """What a row that waits keeps of what was said of it."""
+    line[:] = np.nan
+    for k in range(min(numbers.size, ROOM)):
+        line[k] = (-1.0 if np.isnan(means[k]) else 1.0) * (1.0 + numbers[k])
+        line[ROOM + k] = judged[k]
+    line[2 * ROOM :] = spoken
 
 
 @compiled

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from streamgp.contract import passing
 from streamgp.contract.conditions import NOISE, TIME, part
-from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, packed
+from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, PREDICT, TAKE, TELL
+from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.issuing import looks_ahead, memory_of, parts_of, put_memory, timed
 from streamgp.wrappers.late import Late
-from streamgp.wrappers.wrapper import joined
-
-TOGETHER = 200  # most rows that go through the model together; all that is kept of them lies in one array
 
 
 class Ahead(Late):
@@ -30,7 +25,6 @@ class Ahead(Late):
         model: the stream model within, which has learned nothing; it sees a row and learns the target ``horizon`` rows
             later.
         horizon: rows ahead.
-        pending: rows that can wait longer than that for targets that come even later; ``Delayed`` sets it.
 
     Example:
         >>> import numpy as np
@@ -44,184 +38,175 @@ class Ahead(Late):
         (5,)
     """
 
-    _looks_ahead = True
+    _ring: FloatArray  # (horizon, width) lines of the last rows, row t in place t modulo the horizon; NaN: none
 
-    def __init__(self, model: StreamModel, *, horizon: int, pending: int = 0) -> None:
+    def __init__(self, model: StreamModel, *, horizon: int) -> None:
         self._wrap(model)
         self._horizon = whole("horizon", horizon)
-        self._places = self._horizon + whole("pending", pending, at_least=0)
 
-    def _fresh(self) -> list[StreamModel]:
-        models = super()._fresh()
-        models[0]._expect_late(self._horizon, 0)
-        return models
+    # The state.
 
-    def _expect_late(self, rows: int, pending: int) -> None:
-        self._settings["pending"], self._places = pending, self._horizon + pending
+    def _shape_within(self, d: int, p: int) -> Shape:
+        return super()._shape_within(d, p)._replace(ahead=self._horizon)
+
+    def _start(self, d: int, p: int) -> None:
+        waited = None if self._d is None else self._in_order()
+        super()._start(d, p)
+        self._ring = np.full((self._horizon, self._line_width), np.nan)
+        for line in () if waited is None else self._widened(waited, d, p):  # no target has come
+            self._ring[int(line[0]) % self._horizon] = line
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return self._numbers.arrays() | {"ring": self._ring}
+
+    def _check_restored(self) -> None:
+        numbers, places = self._ring[:, 0], np.arange(self._horizon)
+        known = ~np.isnan(numbers)
+        rows = self._numbers.count("rows")
+        if np.any(numbers[known] % self._horizon != places[known]) or np.any(numbers[known] >= max(rows, 0)):
+            raise SnapshotError(f"the snapshot cannot have {rows} rows, of which {numbers} wait")
+        require("waiting rows", self._ring[known, : 1 + (self._d or 0)])
+        require("last_x", self._numbers.state.last_x)
+        super()._check_restored()
+
+    def reset_memory(self) -> None:
+        if self._d is not None:  # the rows of a new sequence are not those that the old one led to
+            self._ring[:] = np.nan
+        super().reset_memory()
 
     # Rows.
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        Y = np.full((len(X), self._p or 1), np.nan) if Y is None else Y
-        predictions: list[Any] = []
-        start = 0
-        while start < len(X):
-            given = part(conditions, start, len(X))
-            taken, issued = self._together(X[start:], Y[start:], given, report)
-            if not taken:
-                rows = slice(start, start + 1)
-                taken, issued = 1, self._alone(X[rows], Y[rows], part(given, 0, 1), report)
-            predictions.append(issued)
-            start += taken
-        return joined(predictions) if report else None
+    @property
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return super()._columns[: self._said]
 
-    def _alone(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool) -> Prediction | None:
-        """Take one row, (1, d); what was predicted of it, if asked for."""
-        at = self._own_time(conditions)
-        prediction = self._predict(X, conditions) if report else None
-        self._arrive(self.rows_seen, Y, timed(conditions, at))
+    @property
+    def _kept_width(self) -> int:
+        return self._line_width
+
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        moment, p = self._within._moment(), self._numbers.state.last_y.size
+        columns = np.full((self._said, len(X), p), np.nan)
+        if moment is None:
+            self._do(ops, X, Y, conditions, kept, columns)
+            return columns
+        for i in range(len(ops)):  # when a row comes depends on those before it
+            self._do(ops[i : i + 1], X, Y, part(conditions, i, i + 1), kept, columns)
+        return columns
+
+    def _do(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+        columns: FloatArray,
+    ) -> None:
+        """Turn operations on rows into those on the rows that predict them: a row learns the row before it."""
+        (rows, kinds), h, p, d = ops.T, self._horizon, columns.shape[2], X.shape[1]
+        first, advances, late = self._numbers.count("rows"), kinds & ADVANCE != 0, kinds & TAKE == LEARN
+        before, m = np.cumsum(advances) - advances, int(np.count_nonzero(advances))
+        used = min(h, m + 1)
+        # The lines of rows that wait, those of the new rows, those that are given, and of rows that none has predicted.
+        at = np.where(before < h, before, used + before - h)  # of the row that predicts that of an operation
+        given = np.flatnonzero(late)
+        if len(given):
+            came = dict(zip(rows[advances].tolist(), at[advances].tolist(), strict=True))
+            at[given] = [came.get(row, used + m + k) for k, row in enumerate(rows[given].tolist())]
+        lines = np.full((used + m + len(given), self._line_width), np.nan)
+        lines[:used] = self._ring[(first + np.arange(used)) % h]
+        new = slice(used, used + m)
+        lines[new, 0], lines[new, 1 : 1 + d] = first + np.arange(m), X[rows[advances]]
+        if kept is not None and len(given):
+            lines[used + m :] = kept[rows[given]]
+        known = ~np.isnan(lines[at, 0])
+        unknown = np.flatnonzero(~known & (kinds & PREDICT != 0))
+        lines = np.concatenate([lines, np.full((len(unknown), lines.shape[1]), np.nan)])
+        lines[len(lines) - len(unknown) :, 1 : 1 + d] = X[rows[unknown]]
+        predicted = at.copy()
+        predicted[unknown] = len(lines) - len(unknown) + np.arange(len(unknown))
+        targets = np.full((len(lines), p), np.nan)
+        told = kinds & (LEARN | TELL) != 0
+        missing = np.zeros(len(ops), dtype=bool)
+        if Y is not None:
+            targets[at[told]], missing = Y[rows[told]], np.isnan(Y[rows]).all(axis=1)
+        # Of each operation: predict where none has, learn, tell what is bridged or belongs to no row, and issue.
+        within = np.zeros((len(ops), 5, 2), dtype=np.int64)
+        within[:, 0, 0], within[:, 0, 1] = predicted, np.where(known, 0, kinds & PREDICT)
+        within[:, 1, 0], within[:, 1, 1] = at, np.where(known, kinds & LEARN, 0)
+        alone = (kinds & LEARN != 0) & (~known | (missing & ~late))
+        within[:, 2, 0], within[:, 2, 1] = at, np.where(alone | (kinds & TELL != 0), TELL, 0)
+        within[:, 3:, 0] = (used + before)[:, None]
+        times = np.full(len(ops), np.nan) if conditions is None else conditions[:, TIME]
+        each = None if conditions is None else np.repeat(conditions[:, None], 5, axis=1)
+        if each is not None:
+            each[:, [0, 3, 4], TIME + 1 :] = np.nan
         moment = self._within._moment()
-        self._put(X, at, 0.0 if moment is None else self._horizon * (moment.spacing or 1.0))
-        return prediction
+        if moment is None:
+            within[:, 4, 1] = np.where(advances, ISSUE, 0)
+        else:
+            times = np.where(np.isnan(times), moment.one_later, times)
+            each = np.full((len(ops), 5, NOISE + 1), np.nan) if each is None else each
+            each[:, :, TIME] = times[:, None]
+            each[:, 3, TIME] += self._later(times[0])
+            within[:, 3, 1], within[:, 4, 1] = np.where(advances, PREDICT, 0), np.where(advances, ADVANCE, 0)
+            if not advances.any() and conditions is None:
+                each = None
+        done = within[:, :, 1] != 0
+        x, line, said, time = self._parts(lines)
+        found = self._within._pass(
+            np.ascontiguousarray(within[done]),
+            np.ascontiguousarray(x),
+            targets,
+            None if each is None else np.ascontiguousarray(each[done]),
+            line,
+        )[: self._said]
+        fresh = np.r_[used : used + m, len(lines) - len(unknown) : len(lines)]
+        said[:, fresh] = found[:, fresh]
+        time[new] = times[advances]
+        asked = kinds & PREDICT != 0
+        columns[:, rows[asked]] = said[:, predicted[asked]]
+        waits = kinds & (TAKE | TELL) == ADVANCE
+        if kept is not None and waits.any():
+            kept[rows[waits]] = lines[at[waits]]
+        if m:
+            stay = np.arange(max(0, m - h), m)
+            self._ring[(first + stay) % h] = lines[used + stay]
+            self._numbers.counters["rows"] = first + m
+            self._numbers.state.last_x[:] = X[rows[advances][-1]]
+        if Y is not None and told.any():
+            self._note_last(Y[rows[told]])
 
-    def _together(
-        self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool
-    ) -> tuple[int, Prediction | None]:
-        """Take the first rows that may go together: how many, and what was predicted of them, if asked for."""
-        if self._horizon == 1:
-            return self._each_by_the_next(X, Y, conditions, report)
-        if not self._within._may_take_turns():
-            return 0, None
-        X, Y, conditions = X[:TOGETHER], Y[:TOGETHER], part(conditions, 0, TOGETHER)
-        h, first, (n, d) = self._horizon, self.rows_seen - self._horizon, X.shape
-        places = self._waiting.search(np.arange(first, first + h))
-        if places.min() < 0 or not (conditions is None or np.isnan(conditions[:, TIME + 1 :]).all()):
-            return 0, None
-        times = self._times(conditions, n)
-        rows = np.zeros((h + n, self._waiting.rows.shape[1]))
-        rows[:h], rows[h:, :d], rows[h:, -1] = self._waiting.rows[places], X, times
-        predicted = slice(-1 - self._parts * Y.shape[1], -1)
-        prediction = self._take_turns_within(rows[:, : predicted.start], Y, times)
-        if prediction is None:
-            return 0, None
-        n = len(prediction.mean)
-        rows[h : h + n, predicted] = packed(prediction, Y.shape[1])
-        newest = np.arange(max(n, h), h + n)  # of the rows, those that wait now
-        self._waiting.follow(places[newest % h], first + newest, rows[newest])
-        counters = self._numbers.counters
-        counters["rows"], counters["newest"], counters["fresh"] = first + h + n, first + h + n - 1, 1
-        self._numbers.state.last_x[:] = X[n - 1]
-        self._note_last(Y[:n])
-        return n, self._unpacked(rows[:n]) if report else None
+    def _later(self, time: float) -> float:
+        moment = self._within._moment()
+        return 0.0 if moment is None or np.isnan(time) else self._horizon * (moment.spacing or 1.0)
 
-    def _times(self, conditions: FloatArray | None, n: int) -> FloatArray:
-        """The times of n rows, where the model within sees times; else NaN."""
-        return np.full(n, np.nan) if conditions is None or not self._within._sees_time else conditions[:, TIME]
+    def _in_order(self) -> FloatArray:
+        """The lines of rows that wait, oldest first."""
+        known = self._ring[~np.isnan(self._ring[:, 0])]
+        return known[np.argsort(known[:, 0])]
 
-    def _take_turns_within(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
-        """Let the model within take the first rows that may go together, as its ``_take_turns`` has it."""
-        within, d, new = self._within, self._d or 0, slice(len(rows) - len(Y), None)
-        X, issued = rows[new, :d], slice(d, d + self._within._issued_width(Y.shape[1]))
-        # What is remembered before one row more is what is remembered in the end.
-        following, targets = (np.concatenate([values, values[-1:]]) for values in (X, Y))
-        before = within._memory_in_turn(following, targets, rows[: new.start, issued])
-        if before is None:
-            return within._take_turns(rows, Y, times)
-        kept, present = rows[:, issued].copy(), memory_of(within)
-        try:
-            prediction = within._in_turn(rows[: len(Y), :d], Y, X, kept)
-        except BaseException:
-            put_memory(within, present)
-            raise
-        rows[new, issued], rows[new, issued.stop :] = kept[new], before[:-1]
-        put_memory(within, before[-1])
-        return prediction
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._numbers.state.last_x, self._numbers.state.last_y
 
-    def _each_by_the_next(
-        self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool
-    ) -> tuple[int, Prediction | None]:
-        """One row ahead nothing comes between a row and its target: rows are learned as ever, by the targets after."""
-        within, newest = self._within, self.rows_seen - 1
-        if not self._is_unchanged(newest) or within._moment() is not None or looks_ahead(within):
-            return 0, None
-        row, present = self._waiting[newest], memory_of(within)
-        x, _, past = parts_of(within, row)
-        times = self._times(conditions, len(X))
-        own = np.append(row[-1], times[:-1])  # a row has its own time, not that of its target
-        if not np.isnan(own).all():
-            conditions = np.full((len(X), NOISE + 1), np.nan) if conditions is None else conditions.copy()
-            conditions[:, TIME] = own
-        put_memory(within, past)
-        try:
-            issued = within._advance(np.vstack([x, X[:-1]]), Y, report, conditions)
-        except BaseException:
-            put_memory(within, present)
-            raise
-        self._waiting.resolve(self._waiting.place(newest))
-        self._numbers.counters["rows"] += len(X) - 1
-        self._note_last(Y)
-        self._put(X[-1:], times[-1])
-        return len(X), None if issued is None else self._widened(issued._bare(), Y.shape)
-
-    @staticmethod
-    def _widened(prediction: Prediction, shape: tuple[int, ...]) -> Prediction:
-        """A prediction in which every part is of this shape, as it is of rows that waited."""
-        return prediction._each(lambda part: np.broadcast_to(part, shape).copy())
-
-    def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
-        """The target of a row has come: the row ``horizon`` before it is learned."""
-        ticket = row - self._horizon
-        known = ticket in self._waiting and (self._take_out(ticket, Y, conditions) or not np.isnan(Y).all())
-        if not known:  # the model within has not seen it, or does not bridge it
-            self._within._note_target(Y[0])
-        self._note_last(Y)
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        passing.refuse_unfit(self, X)
-        ticket = self.rows_seen - self._horizon
-        if ticket not in self._waiting:
-            return self._widened(self._within._predict(X, conditions), (len(X), self._numbers.state.last_y.size))
-        return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
+    # What can be read.
 
     def upcoming(self) -> Prediction[FloatArray]:
         """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
         if self._d is None:
             return self._empty()
-        numbers = range(self.rows_seen - self._horizon, self.rows_seen)
-        rows = [self._waiting[number] for number in numbers if number in self._waiting]
-        return passing.shaped(self, self._unpacked(np.array(rows)), many=True) if rows else self._empty()
+        columns = self._parts(self._in_order())[2]
+        return self._told(list(columns[:, :, 0] if self._shape.scalar else columns))
 
-    # Targets that come even later.
-
-    def _issued_width(self, p: int) -> int:
-        return p
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        return self._predict(X, conditions), np.full((len(X), self._p or 1), float(self.rows_seen))
-
-    def _remember(self, X: FloatArray) -> None:
-        self._put(X, self._own_time(None))
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        self._arrive(int(issued[0, 0]), Y, conditions)
-
-    def _recall(self, y: FloatArray) -> None:
-        """The last row was issued without its own target: issue it once more."""
-        newest = self.rows_seen - 1
-        row = self._waiting[newest]
-        x, _, past = parts_of(self._within, row)
-        self._waiting.resolve(self._waiting.place(newest))
-        put_memory(self._within, past)
-        self._within._note_target(y)
-        self._numbers.counters["rows"] = newest
-        self._put(x, row[-1])
-
-    def reset_memory(self) -> None:
-        if self._d is not None:  # the rows of a new sequence are not those that the old one led to
-            self._waiting.resolve(np.arange(self._places))
-        super().reset_memory()
-
-    def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        return self._numbers.state.last_x, self._numbers.state.last_y
+    @property
+    def pending(self) -> int:
+        """Rows that wait for their targets."""
+        return 0 if self._d is None else int(np.count_nonzero(~np.isnan(self._ring[:, 0])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
@@ -15,13 +16,14 @@ from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT, noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
+from streamgp.contract.lanes import ADVANCE, LEARN, ONE, PREDICT, TAKE, any_of, predicted_too
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, bare, plain
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Setting, duration, number, switch, whole
 from streamgp.wrappers import surprise
 from streamgp.wrappers.detector import MOST_REFUTED
-from streamgp.wrappers.wrapper import Wrapper, joined
+from streamgp.wrappers.wrapper import Wrapper
 
 KINDS = ("", "spike", "level", "relation")
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000, "year": 31536000}
@@ -265,54 +267,108 @@ class Alarms(Wrapper):
         came, self._came = self._came, None
         return Y if came is None or came.shape != Y.shape else came
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        if Y is None:
-            self._found = np.full((2, len(X), 1), [[[np.nan]], [[surprise.NONE]]])
-            return self._within._advance(X, None, report, conditions)
-        came = self._as_they_came(Y)
-        parts: list[Prediction] = []
-        judged = self._found = np.full((2, *Y.shape), np.nan)
-        start = 0
-        while start < len(X):
-            stop = min(start + BLOCK, len(X))
-            block = X[start:stop], Y[start:stop], came[start:stop], part(conditions, start, stop)
-            prediction, found = self._some(*block)
-            stop = start + found.shape[1]
-            judged[:, start:stop] = found
-            parts.append(prediction)
+    @property
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        names = self._within._columns
+        return (*names[: bare(names)], "surprise", "alarm", *names[bare(names) :])
+
+    def _told(self, columns: Sequence[Any]) -> Prediction:
+        at = bare(self._within._columns)
+        nats, kinds = columns[at : at + 2]
+        prediction = self._within._told([*columns[:at], *columns[at + 2 :]])
+        if np.isnan(kinds).all() and np.size(kinds):  # it was not tracked
+            return prediction
+        return prediction._with(surprise=nats, alarm=plain(words(np.asarray(kinds))))
+
+    @property
+    def _kept_width(self) -> int:
+        return 1 + self._said_width + super()._kept_width
+
+    @property
+    def _said_width(self) -> int:
+        """How many numbers of a waiting row are what was predicted of it."""
+        return bare(self._within._columns) * (self._p or 1)
+
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        came = Y if Y is None else self._as_they_came(Y)
+        p, start, at = self._p or 1, 0, bare(self._within._columns)
+        columns = np.full((len(self._columns) if not any_of(ops, ADVANCE | LEARN) else at + 2, len(X), p), np.nan)
+        found: list[FloatArray] = []
+        while start < len(ops):
+            judged, kinds = np.empty((2, 0, p)), ops[start:, 1]
+            taken = kinds & TAKE == TAKE
+            stop = start + (taken.argmin() if not taken.all() else len(kinds)) if taken[0] else start + 1
+            stop = min(stop, start + BLOCK)
+            some = ops[start:stop], X
+            if taken[0]:
+                said, judged = self._some(*some, Y, came, part(conditions, start, stop))
+                stop = start + judged.shape[1]
+            elif kinds[0] & LEARN:
+                said, judged = self._late(*some, Y, came, part(conditions, start, stop), kept)
+            else:
+                said = self._unlearned(*some, Y, part(conditions, start, stop), kept)
+            rows = ops[start:stop, 0]
+            if said.shape[1]:
+                columns[:at, rows], columns[at + 2 :, rows] = said[:at], said[at:]
+            columns[at : at + 2, rows[: judged.shape[1]]] = judged
+            found.append(judged)
             start = stop
-        if not report:
-            return None
-        return joined(parts)._with(surprise=judged[0], alarm=words(judged[1]))
+        if any_of(ops, LEARN):
+            self._found = np.concatenate(found, axis=1)
+        return columns
+
+    def _unlearned(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        """Do one operation without a target to learn; what is predicted of its row, (columns, 1, p)."""
+        row, number, own = ops.item(0), self.rows_seen, 1 + self._said_width
+        columns = self._within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])[:, [row]]
+        if kept is not None and ops.item(1) & PREDICT:
+            kept[row, 0], kept[row, 1:own] = number, columns[: bare(self._within._columns), 0].ravel()
+        return columns if ops.item(1) & PREDICT else columns[:, :0]
 
     def _some(
-        self, X: FloatArray, Y: FloatArray, came: FloatArray, conditions: FloatArray | None
-    ) -> tuple[Prediction, FloatArray]:
+        self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
         """Judge and learn rows as far as the first spike; their predictions, and surprises and kinds, (2, rows, p)."""
         # How a row is learned depends on its prediction: of several all are learned first, and again if need be.
-        alone = len(X) == 1 and not self._within._needs_time
-        numbers, undo = self.rows_seen + np.arange(len(X)), None if alone else undo_of(self._within)
-        prediction = self._within._predict(X) if alone else self._within._advance(X, Y, True, conditions)
-        assert prediction is not None
-        found, limits = self._judge(prediction, X, Y, came, conditions, numbers)
-        rows = found.shape[1]
-        spike = self._discounts and bool(np.any((found[1, -1] == surprise.SPIKE) & ~np.isnan(Y[rows - 1])))
+        within, rows = self._within, ops[:, 0]
+        alone = len(ops) == 1 and not within._needs_time
+        numbers, undo = self.rows_seen + np.arange(len(ops)), None if alone else undo_of(within)
+        if alone:
+            said = within._predicted(X[rows])
+        else:
+            said = within._pass(predicted_too(ops), X, Y, conditions, None)[:, rows]
+        said = said[: bare(within._columns)]
+        prediction = within._told(list(said))
+        found, limits = self._judge(prediction, X[rows], Y[rows], came[rows], conditions, numbers)
+        done = found.shape[1]
+        y, last = Y[rows[done - 1]][None], done - 1
+        spike = self._discounts and bool(np.any((found[1, -1] == surprise.SPIKE) & ~np.isnan(y)))
         if undo is not None:
-            if rows == len(X) and not spike:
-                return prediction, found
+            if done == len(ops) and not spike:
+                return said, found
             undo()
-        last = rows - 1
-        before, at = part(conditions, 0, last), part(conditions, last, rows)
+        before, at, x = part(conditions, 0, last), part(conditions, last, done), X[rows[last]][None]
         if last:
-            self._within._advance(X[:last], Y[:last], False, before)
-        y = Y[last:rows]
+            within._pass(ops[:last], X, Y, before, None)
         if spike:
-            self._explain_last(X[last:rows], y, at)
-            y, at = discounted(self._within, y, at, found[:, -1:], limits[last])
-        self._within._advance(X[last:rows], y, False, at)
-        return prediction._each(lambda values: values[:rows]), found
+            self._explain_last(x, y, at)
+            y, at = discounted(within, y, at, found[:, -1:], limits[last])
+        within._pass(ONE[TAKE], x, y, at, None)
+        return said[:, :done], found
 
     def _judge(
         self,
@@ -363,41 +419,28 @@ class Alarms(Wrapper):
         rows = np.repeat(X, X.shape[1] + 1, axis=0)
         np.fill_diagonal(rows[1:], self._state.usual[0])
         given = None if conditions is None else np.repeat(conditions, len(rows), axis=0)
-        p_values = self._within._predict(rows, given).p_value(np.repeat(Y, len(rows), axis=0))
+        said = self._within._told(list(self._within._predicted(rows, given)))
+        p_values = said.p_value(np.repeat(Y, len(rows), axis=0))
         total = -np.nansum(np.log(np.maximum(p_values, surprise.LEAST_P)), axis=1)
         return np.asarray(total[0] - total[1:])
 
-    # Late targets: a row is judged by what was predicted when it was issued.
-
-    def _issued_width(self, p: int) -> int:
-        return 1 + self._predicted_width(p) + self._within._issued_width(p)
-
-    def _predicted_width(self, p: int) -> int:
-        like = self._within._empty()._each(lambda _: np.empty((0, p)))
-        return int(packed(like, p).shape[1])
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        prediction, issued = self._within._issue(X, conditions)
-        numbers = np.full((len(X), 1), float(self.rows_seen))
-        return prediction, np.hstack([numbers, packed(prediction, self._p or 1), issued])
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        p = Y.shape[1]
-        numbers, own, rest = np.split(issued, [1, 1 + self._predicted_width(p)], axis=1)
-        prediction = unpacked(own, self._within._empty(), p)
-        came = self._as_they_came(Y)
-        found, limits = self._judge(prediction, X, Y, came, conditions, numbers[:, 0].astype(np.int64))
-        self._found = found
-        if self._discounts and np.any((found[1] == surprise.SPIKE) & ~np.isnan(Y)):
-            self._explain_last(X, Y, None)
-            Y, conditions = discounted(self._within, Y, conditions, found[:, -1:], limits[-1])
-        if not np.isnan(Y).all():  # a spike that cannot be weighed is a target that never comes
-            self._within._resolve(X, Y, rest, conditions)
+    def _late(
+        self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: FloatArray | None, kept: Any
+    ) -> tuple[FloatArray, FloatArray]:
+        """Judge a row whose target comes late by what was predicted when it was issued, and learn it."""
+        within, (row, kind) = self._within, ops[0].tolist()
+        own = 1 + self._said_width
+        line, x, y = kept[row], X[row : row + 1], Y[row : row + 1]
+        said = line[1:own].reshape(bare(within._columns), 1, -1)
+        numbers = np.array([0 if np.isnan(line[0]) else int(line[0])])
+        found, limits = self._judge(within._told(list(said)), x, y, came[row : row + 1], conditions, numbers)
+        if self._discounts and np.any((found[1] == surprise.SPIKE) & ~np.isnan(y)):
+            self._explain_last(x, y, None)
+            y, conditions = discounted(within, y, conditions, found[:, -1:], limits[-1])
+        columns = within._pass(ONE[kind], x, y, conditions, line[None, own:])
+        return columns if kind & PREDICT else columns[:, :0], found
 
     # Predictions.
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._within._predict(X, conditions)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._within._trajectories(count, steps)

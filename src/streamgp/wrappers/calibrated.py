@@ -14,15 +14,15 @@ from streamgp.compiled import compile_now
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE
+from streamgp.contract.lanes import PREDICT, listed, predicted_too
 from streamgp.contract.laws import gaussian_reach, ladder_levels
-from streamgp.contract.model import Row, StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import NUMBERS, CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.standardize import Standardize
-from streamgp.wrappers.wrapper import StackableWrapper, joined
+from streamgp.wrappers.wrapper import Wrapper
 
 # Errors of predictions h rows ahead overlap: n of them say as much as n / h. So trackers are compared by a sharpness of
 # an h-th, bounds are wider by a quantile of Student's t with n / h degrees of freedom, trackers start from the errors
@@ -32,7 +32,7 @@ LATE_WARMUP, LATE_CORRECTION = 2.5, 2.0
 
 # The tails before any error: heavier than those of a Gaussian, as errors mostly are.
 START_DOF, START_XI = 5.0, 0.1
-NOT_KNOWN = np.full((1, 1), np.nan)
+NOT_WIDER = np.empty((0, 0))
 
 
 class Calibration(NamedTuple):
@@ -75,7 +75,7 @@ class FittedTail(NamedTuple):
     rows: int
 
 
-class Calibrated(StackableWrapper):
+class Calibrated(Wrapper):
     """A stream model whose intervals cover as often as they say, even where the model is wrong or the world drifts.
 
     Each end of the interval is learned from the errors on its side, before the row is learned: trackers of a quantile
@@ -108,10 +108,8 @@ class Calibrated(StackableWrapper):
     """
 
     has_variance = True
-    _bounded = True
+    _stacks = True
     _numbers: Numbers
-    _ahead = 1  # rows after which a target comes; 1: before the next row
-    _bounds: FloatArray  # of the last row that went through quickly, with its variance and noise
 
     def __init__(
         self,
@@ -151,12 +149,6 @@ class Calibrated(StackableWrapper):
 
     # The state.
 
-    def _expect_late(self, rows: int, pending: int) -> None:
-        self._ahead = max(rows, 1)
-        if rows:
-            compile_now(conformal.in_turn)
-        super()._expect_late(rows, pending)
-
     def _planned(self) -> dict[str, Any]:
         """The plan, for errors that overlap as far as targets come late."""
         if self._ahead == 1:
@@ -177,7 +169,6 @@ class Calibrated(StackableWrapper):
         self._numbers.state.losses[:, :, 0] = conformal.OWN_LOSS
         self._numbers.work.rates[:] = self._rates
         self._start_shape()
-        self._one, self._bounds = Row.empty(), np.empty((self._parts, 1, 1))
 
     def _start_shape(self) -> None:
         """Quantiles and tails before any error: those of a Student-t, and steps that suit a Gaussian."""
@@ -201,9 +192,25 @@ class Calibrated(StackableWrapper):
         return ladder_levels(self._level)
 
     @property
-    def _parts(self) -> int:
-        """Numbers that make up the calibration of one prediction."""
-        return 4 + self._levels.size + conformal.TAILS
+    def _rungs(self) -> int:
+        """How many numbers of a prediction are its quantiles and tails."""
+        return int(self._levels.size) + conformal.TAILS
+
+    @property
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (
+            *NUMBERS,
+            "lower",
+            "upper",
+            *["shape"] * self._rungs,
+            *(f"raw.{name}" for name in self._within._columns),
+        )
+
+    def _told(self, columns: Sequence[Any]) -> CalibratedPrediction:
+        mean, variance, noise, lower, upper = columns[: conformal.MOMENTS]
+        own = conformal.MOMENTS + self._levels.size + conformal.TAILS
+        raw, shape = self._within._told(columns[own:]), tuple(columns[conformal.MOMENTS : own])
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
@@ -213,22 +220,54 @@ class Calibrated(StackableWrapper):
         for name, array in named.items():
             require(name.removeprefix("counters."), array, at_least=-np.inf if name in signed else 0)
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        prediction = self._within._advance(X, Y, report or Y is not None, conditions)
-        if prediction is None:
-            return None
-        if not self._within._swaps:
-            return self._calibrate(prediction, Y)
-        starts = [0, *(swap.row + 1 for swap in self._within._swaps)]
-        parts: list[Prediction] = []
-        for start, stop, swap in zip(starts, [*starts[1:], len(X)], [*self._within._swaps, None], strict=True):
-            some = prediction._each(lambda values, rows=slice(start, stop): values[rows])
-            parts.append(self._calibrate(some, None if Y is None else Y[start:stop]))
-            if swap is not None:
-                self._restart(swap)
-        return joined(parts)
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        within: Any = self._models[0]
+        ops = predicted_too(ops)
+        if type(within) is Standardize and within._in_one_call:
+            calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), self._own_width
+            columns = np.empty((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._p or 1))
+            within._do(ops, X, Y, conditions, kept, calibration, columns)
+            return columns
+        own = self._own_width
+        raw = within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])
+        first = conformal.MOMENTS + self._rungs
+        columns = np.empty((first + len(raw), *raw.shape[1:]))
+        columns[first:] = raw
+        targets, lines = raw[0, :0] if Y is None else Y, raw[0, :0] if kept is None else kept[:, :own]
+        start = 0
+        for swap in within._swaps:
+            self._calibrate(ops[start : swap.row + 1], targets, lines, columns)
+            self._restart(swap)
+            start = swap.row + 1
+        self._calibrate(ops[start:], targets, lines, columns)
+        return columns
+
+    def _calibrate(self, ops: np.ndarray, Y: FloatArray, kept: FloatArray, columns: FloatArray) -> None:
+        """Do operations of which the model within has predicted the rows."""
+        numbers = self._numbers
+        conformal.calibrate(numbers.records, numbers.buffers, *self._lanes, ops, Y, kept, self._wider(ops), columns)
+
+    @property
+    def _one_step(self) -> bool:  # type: ignore[override]
+        within = self._models[0]
+        return type(within) is Standardize and within._one_step
+
+    @property
+    def _own_width(self) -> int:
+        """How many numbers of the line of a row that waits are this layer's."""
+        width = conformal.KEPT + (2 * (1 + 2 * self._rates.size) if self._ahead > 1 else 0)
+        return width * (self._p or 1)
+
+    @property
+    def _kept_width(self) -> int:
+        return self._own_width + super()._kept_width
 
     def _restart(self, swap: Swap) -> None:
         """Place the trackers anew, both ends alike, by the errors of the model that predicts from now on.
@@ -252,47 +291,9 @@ class Calibrated(StackableWrapper):
             state.corrected[j] = state.streaks[j] = state.nearest[j] = 0.0
             state.loss[j] = state.recent_rows[j] * math.exp(min(place + log_unit, conformal.LOG_FAR))
 
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        within: Any = self._models[0]
-        if within._in_one_call:
-            raw = within._row_at_once(X, Y, (self._numbers.records, self._numbers.buffers, self._bounds))
-            self._one.out[0], self._one.out[1:] = raw.mean, self._bounds[2:4]
-            return self._one
-        raw = within._row(X, Y)
-        lanes = self._numbers.records, self._numbers.buffers, *ALONE
-        conformal.calibrate(
-            *lanes, raw.mean, raw.variance, raw.noise, NOT_KNOWN if Y is None else Y, False, self._bounds
-        )
-        self._one.out[1:] = self._bounds[2:4]
-        self._one.mean[:] = raw.mean
-        return self._one
-
-    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
-        within: Any = self._models[0]
-        if type(within) is Standardize and within._in_one_call:
-            calibration = self._numbers.records, self._numbers.buffers, self._bounds
-            within._take_at_once(X, Y, calibration, within._own_screen)
-        else:
-            super()._take_row(X, Y)
-
-    def _told(self) -> CalibratedPrediction:
-        numbers, raw = self._bounds.ravel().tolist(), self._models[0]._told()
-        lower, upper, variance, noise = numbers[:4]
-        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, tuple(numbers[4:]))
-
-    def _quick(self) -> bool:
-        within: Any = self._models[0]
-        return within._quick() if type(within) is Standardize else super()._quick()
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._calibrate(self._within._predict(X, conditions), None)
-
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         raw = self._within._derived(X, conditions)
-        p, wide = (
-            self._calibrate(raw, None),
-            self._calibrate(Prediction(raw.mean, 4.0 * raw.variance, 4.0 * raw.noise), None),
-        )
+        p, wide = (self._calibrated(raw.mean, k * raw.variance, k * raw.noise) for k in (1.0, 4.0))
         below, above = p.mean - p.lower, p.upper - p.mean
         v, s = raw.variance, raw.variance + raw.noise
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -302,27 +303,25 @@ class Calibrated(StackableWrapper):
             slope = np.nan_to_num((p.variance + p.noise) * (raw.noise + v * total) / s**2)
         return p._with_gradients(raw.mean_gradient, slope[:, :, None] * raw.variance_gradient)
 
-    def _calibrate(self, raw: Prediction, Y: FloatArray | None) -> CalibratedPrediction:
-        """The bounds of predictions, each before its target is taken into account."""
-        mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
-        targets = np.full_like(mean, np.nan) if Y is None else Y
-        out = np.empty((self._parts, *mean.shape))
-        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        conformal.calibrate(*lanes, mean, variance, noise, targets, False, out)
-        if self._ahead > 1:
-            self._widen(mean, out)
-        lower, upper, variance, noise = out[:4]
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, out[4:])
+    def _calibrated(self, *moments: FloatArray) -> CalibratedPrediction:
+        """The prediction of rows of which the model within says these means, variances and noises, (n, p)."""
+        mean = moments[0]
+        columns = np.empty((conformal.MOMENTS + self._rungs + len(NUMBERS), *mean.shape))
+        for column, values in zip(columns[-3:], moments, strict=True):
+            column[:] = values
+        self._calibrate(listed(len(mean), PREDICT), mean[:0], mean[:0], columns)
+        own = conformal.MOMENTS + self._rungs
+        named = columns[: conformal.MOMENTS]
+        return CalibratedPrediction(
+            *named, self._level, Prediction(*columns[own:]), tuple(columns[conformal.MOMENTS : own])
+        )
 
-    def _widen(self, mean: FloatArray, out: FloatArray) -> None:
-        """Let bounds, variances and noises in out be those of few errors."""
-        wider = self._wider(self._numbers.state.kind_rows[:, conformal.ABSOLUTE])
-        out[:2] = mean + wider * (out[:2] - mean)
-        out[2:4] *= wider**2
-
-    def _wider(self, rows: FloatArray) -> FloatArray:
-        """By how much bounds are wider after so many errors that overlap."""
-        dof = np.maximum(rows / self._ahead, 1.0)
+    def _wider(self, ops: np.ndarray) -> FloatArray:
+        """By how much bounds are wider after so many errors that overlap, (p, errors + 1); empty if they do not."""
+        if self._ahead == 1:
+            return NOT_WIDER
+        errors = self._numbers.state.kind_rows[:, conformal.ABSOLUTE, None] + np.arange(len(ops) + 1)
+        dof = np.maximum(errors / self._ahead, 1.0)
         wider: FloatArray = stdtrit(dof, 1.0 - self._plan["tail"]) / gaussian_reach(self._level)
         return wider
 
@@ -335,84 +334,9 @@ class Calibrated(StackableWrapper):
         # Stretched row by row as the variances are: the correlations are those of the model within.
         joint = self._within._joint(X, conditions)
         raw = joint.marginal
-        calibrated = self._calibrate(raw, None)
+        calibrated = self._calibrated(raw.mean, raw.variance, raw.noise)
         factor = _stretch(calibrated, raw.variance)
         return joint.mapped((1.0 - factor) * joint.mean, factor, np.asarray(calibrated.noise))
-
-    def _issued_width(self, p: int) -> int:
-        return self._kept * p + self._within._issued_width(p)
-
-    @property
-    def _kept(self) -> int:
-        """Numbers of an output of a row that waits for its target."""
-        return conformal.KEPT + (2 * (1 + 2 * self._rates.size) if self._ahead > 1 else 0)
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        raw, issued = self._within._issue(X, conditions)
-        prediction = self._calibrate(raw, None)
-        parts = [raw.mean, *(np.broadcast_to(part, raw.mean.shape) for part in (raw.variance, raw.noise))]
-        parts += [prediction.lower, prediction.upper]
-        if self._ahead > 1:
-            said = self._numbers.state.trackers.reshape(len(self._numbers.state.trackers), -1).T.reshape(1, -1)
-            parts.append(np.repeat(said, len(X), axis=0))
-        return prediction, np.concatenate([*parts, issued], axis=1)
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        width = self._kept * Y.shape[1]
-        own, rest = issued[:, :width], issued[:, width:]
-        parts = own.reshape(len(Y), self._kept, -1).transpose(1, 0, 2).copy()
-        self._within._resolve(X, Y, rest, conditions)
-        if self._ahead == 1:
-            mean, variance, noise, lower, upper = parts
-            # A row from before the outputs were known has no bounds to judge.
-            self._compare(mean, variance, noise, lower, upper, np.where(upper > lower, Y, np.nan))
-        else:
-            for j, y in enumerate(Y.T):
-                self._take_late(j, y, np.ascontiguousarray(parts[..., j].T), np.empty((3, 0)))
-        for swap in self._within._swaps:
-            self._restart(swap)
-
-    def _may_take_turns(self) -> bool:
-        return self._p == 1 and not self._within._swaps and self._within._may_take_turns()
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        raw = self._within._in_turn(learned, Y, X, issued[:, self._kept :])
-        kept, new = np.ascontiguousarray(issued[:, : self._kept]), slice(len(issued) - len(X), None)
-        out = self._take_late(0, Y[:, 0], kept, np.array([raw.mean, raw.variance, raw.noise])[..., 0])
-        issued[new, : self._kept] = kept[new]
-        lower, upper, variance, noise = out[:4, :, None]
-        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, out[4:, :, None])
-
-    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
-        return self._within._memory_in_turn(X, Y, issued[:, self._kept :]) if self._may_take_turns() else None
-
-    def _take_late(self, j: int, y: FloatArray, kept: FloatArray, raw: FloatArray) -> FloatArray:
-        """Learn from late targets of an output, in turn with rows that are issued; their bounds, and so on."""
-        numbers, n = self._numbers, raw.shape[1]
-        wider = self._wider(numbers.state.kind_rows[j, conformal.ABSOLUTE] + np.arange(n + 1))
-        bounds = np.empty((self._parts, n))
-        conformal.in_turn(numbers.records, numbers.buffers, j, raw, np.ascontiguousarray(y), wider, kept, bounds)
-        return bounds
-
-    def _compare(
-        self,
-        mean: FloatArray,
-        variance: FloatArray,
-        noise: FloatArray,
-        lower: FloatArray,
-        upper: FloatArray,
-        Y: FloatArray,
-    ) -> None:
-        """Learn from targets, NaN where there is none, of rows that were predicted earlier with these bounds."""
-        out = np.empty((self._parts, *mean.shape))
-        out[0], out[1] = lower, upper
-        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
-
-    def _empty(self) -> CalibratedPrediction:
-        raw = super()._empty()
-        shape = (raw.mean,) * (self._levels.size + conformal.TAILS)
-        return CalibratedPrediction(raw.mean, raw.variance, raw.noise, raw.mean, raw.mean, self._level, raw, shape)
 
     # What can be read.
 
@@ -433,7 +357,7 @@ class Calibrated(StackableWrapper):
         if self._d is None:
             return [FittedTail(level, math.nan, math.nan, math.nan, 0)] * 2
         state, result = self._numbers.state, []
-        shape = self._calibrate(super()._empty()._each(lambda _: np.zeros((1, self._p or 1))), None).shape
+        shape = self._calibrated(*np.zeros((3, 1, self._p or 1))).shape
         for j in range(self._p or 1):
             numbers = [float(part[0, j]) for part in shape]
             for side, threshold in enumerate((numbers[0], numbers[-1 - conformal.TAILS])):
@@ -471,7 +395,7 @@ class _Stretched(Mapped):
         self._model = model
 
     def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
-        calibrated = self._model._calibrate(Prediction(step.free_mean, step.free_variance, step.noise), None)
+        calibrated = self._model._calibrated(step.free_mean, step.free_variance, step.noise)
         factor = _stretch(calibrated, step.free_variance)
         return (1.0 - factor) * step.free_mean, factor, np.asarray(calibrated.noise)
 

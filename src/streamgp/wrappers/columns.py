@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamgp.contract.model import Relevance, Shape, StreamModel
+from streamgp.contract.model import Relevance, StreamModel
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.mapped import Affine, Mapped, Picked
+from streamgp.wrappers.mapped import Affine, Mapped
 
 
 class Columns(Mapped):
@@ -30,39 +30,29 @@ class Columns(Mapped):
 
     def __init__(self, model: StreamModel, *, columns: Sequence[int]) -> None:
         self._wrap(model)
-        self._columns = [whole("columns", column, at_least=0) for column in columns]
-        if not self._columns:
+        self._chosen = [whole("columns", column, at_least=0) for column in columns]
+        if not self._chosen:
             raise ValueError("columns is an empty list; name at least one column, the first one 0")
 
     def _start(self, d: int, p: int) -> None:
-        if max(self._columns) >= d:
-            raise ValueError(f"columns has {max(self._columns)}, but there are {d} columns, the first one 0")
+        if max(self._chosen) >= d:
+            raise ValueError(f"columns has {max(self._chosen)}, but there are {d} columns, the first one 0")
         if self._d is None:
             self._within = self._within.clone()
             self._x = np.zeros(d)
-        self._within._prepare(Shape(len(self._columns), p, scalar=False, certain=True))
+        self._within._prepare(self._shape_within(len(self._chosen), p))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"x": self._x}
 
-    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        return X.take(self._columns, axis=1)
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        return X.take(self._chosen, axis=1)
 
     def _by_inputs(self, gradient: FloatArray) -> FloatArray:
-        return np.asarray(gradient @ np.eye(self._x.size)[self._columns])
+        return np.asarray(gradient @ np.eye(self._x.size)[self._chosen])
 
-    def _picked(self, seen: Picked) -> Picked:
-        return seen._replace(columns=seen.columns[self._columns])
-
-    def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
-        self._x[:] = X[-1]
-
-    def _memory_arrays(self) -> list[FloatArray]:
-        return [self._x, *super()._memory_arrays()]
-
-    def _remember(self, X: FloatArray) -> None:
-        super()._remember(X)
-        self._x[:] = X[-1]
+    def _note(self, x: FloatArray) -> None:
+        self._x[:] = x
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._within._last_row()[1]
@@ -70,7 +60,7 @@ class Columns(Mapped):
     def relevance(self) -> Relevance:
         inner = self._within.relevance()
         inputs = np.zeros(self._d or 0)
-        inputs[self._columns] = inner.inputs
+        inputs[self._chosen] = inner.inputs
         return Relevance(inputs, inner.memory)
 
 
@@ -113,9 +103,6 @@ class Differenced(Mapped):
 
     def _offset_gradient(self) -> FloatArray:
         return np.asarray(np.eye(self._d or 0)[self._column])
-
-    def _picked(self, seen: Picked) -> Picked | None:
-        return seen._replace(origin=int(seen.columns[self._column])) if seen.origin < 0 else None
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, y = self._within._last_row()

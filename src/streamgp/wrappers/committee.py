@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from streamgp.compiled import compile_now
-from streamgp.contract import passing
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction, certain
-from streamgp.contract.model import Health, Row, StreamModel
+from streamgp.contract.lanes import ONE, PREDICT, listed, predicted_too
+from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, option, whole
-from streamgp.wrappers import aggregation, scaling, seats
+from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import (
     COUNT,
     ISSUED,
@@ -25,20 +25,16 @@ from streamgp.wrappers.aggregation import (
     PREDICTION,
     PRIOR,
     RANGE,
-    ROOM,
     RULES,
     SPOKEN,
     STACKED,
     STEP,
     VOICES,
 )
-from streamgp.wrappers.panel import Panels
 from streamgp.wrappers.wrapper import Composite
 
 # A new member has this many rows on which its squared errors were this many times those of the best.
 NEWCOMER, BEHIND = 10.0, 2.0
-NOT_KNOWN = np.full(1, np.nan)  # a target
-TOGETHER = 500  # most rows that go through all members side by side; all that these see of them lies in one array
 
 
 class Committee(Composite):
@@ -86,8 +82,6 @@ class Committee(Composite):
     _numbers: np.ndarray  # (members,) by which a member is known among rows that wait; none is given twice
     _given: np.ndarray  # (1,) how many numbers were given
     _range: FloatArray  # (p, RANGE) of the targets; see aggregation.limits()
-    _panels: Panels | None = None  # the members side by side
-    _for_one: tuple[FloatArray, ...]  # what aggregation.combine() takes for one such row, after what the members say
 
     def __init__(
         self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent", reach: float | None = None
@@ -100,13 +94,7 @@ class Committee(Composite):
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
         self._rule = option("rule", rule, RULES)
         self._reach = 0.0 if reach is None else number("reach", reach, above=0)
-        compile_now(
-            aggregation.combine,
-            aggregation.learn_issued,
-            seats.take,
-            scaling.to_standard,
-            scaling.from_standard,
-        )
+        compile_now(aggregation.combine)
 
     # Members come and go.
 
@@ -148,7 +136,7 @@ class Committee(Composite):
 
     def _set_members(self, given: list[StreamModel], models: list[StreamModel]) -> None:
         """New lists, so that the old ones can be put back if a call is undone."""
-        self._settings, self._models, self._panels = self._settings | {"models": given}, models, None
+        self._settings, self._models = self._settings | {"models": given}, models
 
     def _at(self, index: int) -> int:
         if not 0 <= index < len(self._models):
@@ -174,7 +162,6 @@ class Committee(Composite):
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
-        self._panels, self._one = None, Row.empty()
         self._resize([-1] * len(self._models), p)
 
     def _resize(self, kept: list[int], p: int) -> None:
@@ -212,63 +199,31 @@ class Committee(Composite):
         require("covariances", np.diagonal(self._covariances, axis1=2, axis2=3), at_least=0)
         super()._check_restored()
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        if len(X) <= TOGETHER and Y is not None and (panels := self._together(conditions)) is not None:
-            sleepers = panels.sleepers
-            predicted = panels.advance(X, Y) if len(X) == 1 else panels.advance_many(X, Y)
-            return self._mixed(self._heard(predicted, Y, sleepers))
-        bare, sleepers = without_noise(conditions), self._sleepers
-        predictions = [
-            member._advance(X, Y, report or Y is not None, self._weighable(member, conditions, bare))
-            for member in self._models
-        ]
-        if Y is None and not report:
-            return None
-        return self._mixed(self._heard(_as_array(predictions), Y, sleepers))
-
-    def _heard(self, predicted: FloatArray, Y: FloatArray | None, sleepers: list[int]) -> _Voices:
-        """What members say of rows that follow each other, some of whom sleep in the first.
-
-        How the others do without them says nothing of how they do together: by that row nobody is judged.
-        """
-        if sleepers:
-            _silenced(predicted[:, :, :1], sleepers)
-            Y = None if Y is None else np.vstack([np.full_like(Y[:1], np.nan), Y[1:]])
-        return self._weighed(predicted, Y)
+    # Rows.
 
     @property
-    def _sleepers(self) -> list[int]:
-        """Members that have no say in the row that comes next."""
-        return [k for k, member in enumerate(self._models) if member._sleeps]
+    def _kept_width(self) -> int:
+        return ISSUED * (self._p or 1) + sum(member._kept_width for member in self._models)
 
-    def _quick(self) -> bool:
-        return (panels := self._together(None)) is not None and panels.quick
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        panels: Any = self._together(None)
-        sleepers = panels.sleepers
-        predicted, y = (panels.predict(X), NOT_KNOWN) if Y is None else (panels.advance(X, Y), Y[0])
-        y = NOT_KNOWN if sleepers else y
-        _silenced(predicted, sleepers)
-        aggregation.combine(self._rule, self._discount, self._reach, Y is not None, y, predicted[0], *self._for_one)
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        ops, bare, p = predicted_too(ops), without_noise(conditions), self._p or 1
+        predicted, start = np.empty((p, 3, len(X), len(self._models))), ISSUED * p
+        for k, member in enumerate(self._models):
+            stop, given = start + member._kept_width, self._weighable(member, conditions, bare)
+            said = member._pass(ops, X, Y, given, None if kept is None else kept[:, start:stop])
+            predicted[..., k] = said[:3].transpose(2, 0, 1)
+            start = stop
+        columns = self._weighed(ops, predicted, Y, kept).mixed.transpose(1, 2, 0)
         if not self.has_variance:
-            self._one.out[1:] = np.nan
-        return self._one
-
-    def _together(self, conditions: FloatArray | None) -> Panels | None:
-        """The members for rows of one output, of which nothing else is known."""
-        if self._p != 1 or conditions is not None:
-            return None
-        if self._panels is None or self._panels.outdated:
-            self._panels, (judged, weights, variance_weights) = (
-                Panels(self._models, self._d or 0),
-                np.empty((3, 1, len(self._models))),
-            )
-            out = judged, np.empty((1, SPOKEN)), weights, variance_weights, self._one.out[:, 0]
-            self._for_one = self._range[0], *self._kept(0), *out
-        return self._panels
+            columns[1:] = np.nan
+        return np.ascontiguousarray(columns)
 
     def _weighable(
         self, member: StreamModel, conditions: FloatArray | None, bare: FloatArray | None
@@ -281,104 +236,34 @@ class Committee(Composite):
         seen = [member._screened(Y) for member in self._models]
         return np.where(np.isnan(seen).any(axis=0), np.nan, Y)
 
-    # Late targets: members and voices are judged by what they predicted when the row was issued.
-
-    def _expect_late(self, rows: int, pending: int) -> None:
-        if rows:
-            compile_now(aggregation.in_turn)
-        super()._expect_late(rows, pending)
-
-    def _issued_width(self, p: int) -> int:
-        if self._panels is not None and p == 1:
-            return ISSUED + self._panels.issued_width
-        return ISSUED * p + sum(member._issued_width(p) for member in self._models)
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        issued: Sequence[FloatArray] = ()
-        panels = self._together(None) if conditions is None and len(X) == 1 else None
-        if panels is not None and not panels.issued_width:
-            predicted = panels.predict(X)
-        else:
-            predictions, issued = zip(*(member._issue(X, conditions) for member in self._models), strict=True)
-            predicted = _as_array(predictions)
-        voices = self._weighed(_silenced(predicted, self._sleepers), None)
-        p, n, K = voices.judged.shape
-        own = np.full((n, ISSUED, p), np.nan)
-        kept = min(K, ROOM)
-        for j in range(p):
-            awake = np.where(np.isnan(voices.predicted[j, 0, :, :kept]), -1.0, 1.0)
-            own[:, :kept, j] = awake * (1.0 + self._numbers[:kept])
-            own[:, ROOM : ROOM + kept, j] = voices.judged[j, :, :kept]
-            own[:, 2 * ROOM :, j] = voices.spoken[j]
-        return self._mixed(voices), np.concatenate([own.reshape(n, -1), *issued], axis=1)
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        p = Y.shape[1]
-        own = issued[:, : ISSUED * p].reshape(len(X), ISSUED, p)
-        for j in range(p):
-            y, waited = np.ascontiguousarray(Y[:, j]), np.ascontiguousarray(own[..., j])
-            aggregation.learn_issued(
-                self._rule, self._discount, self._reach, y, self._numbers, waited, self._range[j], *self._kept(j)
-            )
-        if (panels := self._together(conditions)) is not None:
-            panels.resolve(X, Y, issued[:, ISSUED:])
-            return
-        bare, start = without_noise(conditions), ISSUED * p
-        for member in self._models:
-            part = issued[:, start : start + member._issued_width(p)]
-            member._resolve(X, Y, part, self._weighable(member, conditions, bare))
-            start += part.shape[1]
-
-    def _may_take_turns(self) -> bool:
-        return (panels := self._together(None)) is not None and panels.may_take_turns
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        panels: Any = self._together(None)
-        voices, kept = self._voices(panels.in_turn(learned, Y, X)), np.ascontiguousarray(issued[:, :ISSUED])
-        y = np.ascontiguousarray(Y[:, 0])
-        settings = self._rule, self._discount, self._reach, y, self._numbers, voices.predicted[0], kept
-        aggregation.in_turn(*settings, self._range[0], *self._kept(0), *voices.of_output(0))
-        issued[len(issued) - len(X) :, :ISSUED] = kept[len(kept) - len(X) :]
-        return self._mixed(voices)
-
     def _refuses_noise(self, p: int) -> str:
         """Members that cannot weigh rows learn them with their own noise, as long as there are others."""
         refused = [member._refuses_noise(p) for member in self._models]
         return refused[0] if all(refused) else ""
 
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        if conditions is None and len(X) == 1 and (panels := self._together(None)) is not None:
-            passing.refuse_unfit(self, X)
-            predicted = panels.predict(X)
-        else:
-            predicted = _as_array([member._predict(X, conditions) for member in self._models])
-        return self._mixed(self._weighed(_silenced(predicted, self._sleepers), None))
-
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
 
-    def _mixed(self, voices: _Voices) -> Prediction:
-        """The mixture of what the members say, around the mean of the committee."""
-        mean, variance, noise = voices.mixed.transpose(1, 2, 0)
-        if not self.has_variance:
-            return Prediction(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
-        return Prediction(mean, variance, noise)
-
-    def _weighed(self, predicted: FloatArray, Y: FloatArray | None, *, reach: float | None = None) -> _Voices:
+    def _weighed(
+        self,
+        ops: np.ndarray,
+        predicted: FloatArray,
+        Y: FloatArray | None = None,
+        kept: FloatArray | None = None,
+        reach: float | None = None,
+    ) -> _Voices:
         """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
-        p, _, n, _ = predicted.shape
-        targets = np.full((p, n), np.nan) if Y is None else np.ascontiguousarray(Y.T)
-        voices = self._voices(predicted)
-        settings = self._rule, self._discount, self._reach if reach is None else reach, Y is not None
-        for j, y in enumerate(targets):
-            aggregation.combine(*settings, y, predicted[j], self._range[j], *self._kept(j), *voices.of_output(j))
-        return voices
-
-    def _voices(self, predicted: FloatArray) -> _Voices:
-        """What each member says, (p, 3, n, members), with room for what becomes of it."""
         p, _, n, K = predicted.shape
         judged, weights, variance_weights = np.empty((3, p, n, K))
-        return _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, variance_weights, np.empty((p, 3, n)))
+        voices = _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, variance_weights, np.empty((p, 3, n)))
+        settings = self._rule, self._discount, self._reach if reach is None else reach, ops
+        for j, (y, said) in enumerate(
+            zip(np.full((p, n), np.nan) if Y is None else Y.T.copy(), predicted, strict=True)
+        ):
+            lines = np.empty((0, ISSUED)) if kept is None else kept[:, j * ISSUED : (j + 1) * ISSUED]
+            own = y, self._numbers, said, lines, self._range[j], *self._kept(j), *voices.of_output(j)
+            aggregation.combine(*settings, *own)
+        return voices
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         if not self.has_variance:
@@ -389,10 +274,11 @@ class Committee(Composite):
                 'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
             )
         joints = [
-            member._joint(X, conditions) if member.has_variance else certain(member._predict(X, conditions).mean)
+            member._joint(X, conditions) if member.has_variance else certain(member._predicted(X, conditions)[0])
             for member in self._models
         ]
-        voices = self._weighed(_as_array([joint.marginal for joint in joints]), None)
+        said = np.stack([_moments(joint.marginal) for joint in joints], axis=-1)
+        voices = self._weighed(listed(len(X), PREDICT), said)
         weights = voices.variance_weights[:, 0].T  # (members, p)
         counting = np.flatnonzero(np.any(weights > 0, axis=1))
         if counting.size and np.all(voices.variance_weights == voices.variance_weights[:, :1]):
@@ -418,7 +304,7 @@ class Committee(Composite):
         if self._d is None:
             return np.full(len(self._models), 1.0 / len(self._models))
         assert self._p is not None
-        voices = self._weighed(np.zeros((self._p, 3, 1, len(self._models))), None, reach=0.0)
+        voices = self._weighed(ONE[PREDICT], np.zeros((self._p, 3, 1, len(self._models))), reach=0.0)
         return np.asarray(voices.weights[:, 0].mean(0))
 
     @property
@@ -491,18 +377,7 @@ class _Shares(Trajectories):
             futures.record(values[own], targets[own])
 
 
-def _silenced(predicted: FloatArray, sleepers: list[int]) -> FloatArray:
-    """Predictions, (p, 3, n, members), in which some members have no mean."""
-    if sleepers:
-        predicted[:, 0, :, sleepers] = np.nan
-    return predicted
-
-
-def _as_array(predictions: Sequence[Any]) -> FloatArray:
-    """Means, variances and noises of the members, (p, 3, n, members)."""
-    n, p = predictions[0].mean.shape
-    result = np.empty((p, 3, n, len(predictions)))
-    for k, prediction in enumerate(predictions):
-        for i, part in enumerate((prediction.mean, prediction.variance, prediction.noise)):
-            result[:, i, :, k] = part.T
-    return result
+def _moments(prediction: Prediction) -> FloatArray:
+    """The means, the variances and the noises of rows, (p, 3, n)."""
+    parts = np.broadcast_arrays(prediction.mean, prediction.variance, prediction.noise)
+    return np.stack(parts).transpose(2, 0, 1)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, opened
-from streamgp.compiled import BOOLEAN, CUBE, MATRIX, VECTOR, WHOLE, borrowed, compiled, entry
-from streamgp.contract.lanes import LANES, end_of, first_of
+from streamgp.compiled import CUBE, LINES, MATRIX, WHOLES, borrowed, compiled, entry
+from streamgp.contract.lanes import ADVANCE, LANES, LEARN, PREDICT, end_of, first_of, waited
 
 Array = NDArray
 
@@ -50,8 +50,6 @@ GROSS = 1.0
 SETTLED, GROSS_AT_FIRST = 100.0, 4.6
 # The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
 ISSUED, WATCHED = 2, 3
-# What is done with a target that comes late, and with the row that is issued then.
-AS_ISSUED, LEARNED, TOLD = range(3)
 # Of a row that waits for its target: the model's mean, variance and noise, and both bounds.
 KEPT = 5
 # One row counts at most as this many average losses.
@@ -120,7 +118,10 @@ STATE = {
 LAYOUT = Layout(PLAN, COUNTERS, STATE, {"rates": "rates", "levels": "rungs", "gains": "rungs"})
 
 
-CALIBRATE = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)
+# What of a prediction comes before its quantiles and tails: mean, variance, noise and both bounds.
+MOMENTS = 5
+
+CALIBRATE = (LAYOUT.type, MATRIX, *LANES, WHOLES, MATRIX, LINES, MATRIX, CUBE)
 
 
 @entry(*CALIBRATE)
@@ -129,92 +130,91 @@ def calibrate(
     buffers: Array,
     models: Array,
     starts: Array,
-    mean: Array,
-    variance: Array,
-    noise: Array,
+    ops: Array,
     Y: Array,
-    issued: bool,
-    out: Array,
-) -> None:
-    """Bounds, variances, noises, quantiles and tails of predictions into out, (parts, n, p); then their errors count.
-
-    They are infinite while neither the model nor an error has told in what unit they would be. The bounds of
-    predictions that were issued earlier are read from out, not written.
-    """
-    records, buffers = borrowed(records), borrowed(buffers)
-    several = variance.shape[1] > 1
-    for k in range(models.size):
-        m = opened(records, buffers, models[k])
-        for t in range(first_of(starts, k), end_of(starts, k, mean.shape[0])):
-            for j in range(mean.shape[1]):
-                i = j if several else 0
-                take(m, j, mean[t, j], variance[t, i], noise[t, i], Y[t, j], issued, out[:, t, j])
-
-
-@entry(LAYOUT.type, MATRIX, WHOLE, MATRIX, VECTOR, VECTOR, MATRIX, MATRIX)
-def in_turn(
-    records: Array,
-    buffers: Array,
-    j: int,
-    raw: Array,
-    y: Array,
-    wider: Array,
     kept: Array,
+    wider: Array,
     out: Array,
 ) -> None:
-    """Output j of one model: in turn, learn from a target that comes late, and tell the bounds of another row.
+    """Calibrate predictions, and learn from targets; operations are done in order (contract/lanes.py).
 
-    Trackers are judged by what each said when the row was issued: since then they have learned from the neighbors of
-    its target, and asked again, the fastest would look best.
+    Bounds are infinite while neither the model nor an error has told in what unit they would be. A target that comes
+    late is compared with the bounds that were issued. Where errors overlap, trackers are then judged by what each said
+    when the row was issued: since then they have learned from the neighbors of its target, and asked again, the fastest
+    would look best.
 
     Args:
-        records: of one model.
-        buffers: of one model.
-        j: the output.
-        raw: (3, n) means, variances and noises of the rows that are issued now; of none where targets are only learned.
-        y: (n,) the targets of the first rows of kept.
-        wider: (n + 1,) by how much bounds are wider after so many more errors.
-        kept: (h + n, KEPT or more) of h rows that were issued before the mean, the variance, the noise and both bounds;
-            then, if errors overlap, what the trackers said. Receives that of the rows that are issued now.
-        out: (parts, n) as in ``calibrate``, of these rows.
+        records: of the models, and below which operations are whose.
+        ops: the operations.
+        Y: (n, p) targets.
+        kept: of each row that waits, for each output the mean, the variance, the noise and both bounds; then, if errors
+            overlap, what the trackers said.
+        wider: (p, errors + 1) by how much bounds are wider after so many more errors; empty if errors do not overlap.
+        out: (columns, n, p): mean, variance, noise, bounds, quantiles and tails, and then what the model within
+            predicts, which begins with its mean, variance and noise.
     """
-    m = opened(records, buffers, 0)
-    overlap, issue = kept.shape[1] > KEPT, raw.shape[1] > 0
-    trackers, losses, rows = m.trackers[j], m.losses[j], m.kind_rows[j]
-    told = np.empty(4 + m.ratios.shape[1] + TAILS)
-    first, counted, known, as_issued = rows[ABSOLUTE], m.counters.rows, m.buffer.copy(), losses.copy()
-    for t in range(y.size):
-        # The target is learned twice, once with the trackers as they were, of which only the losses stay.
-        for step in range(AS_ISSUED if overlap else LEARNED, TOLD + 1 if issue else TOLD):
-            row = kept[t if step < TOLD else kept.shape[0] - raw.shape[1] + t]
-            if step == AS_ISSUED:
-                counted = m.counters.rows
-                known[:] = m.buffer
-                for i in range(trackers.size):
-                    trackers.flat[i] = row[KEPT + i]
-            if step == TOLD:
-                for i in range(3):
-                    row[i] = raw[i, t]
-            told[0], told[1] = row[3], row[4]
-            # A row from before the outputs were known has no bounds to judge.
-            target = y[t] if step < TOLD and row[4] > row[3] else np.nan
-            take(m, j, row[0], row[1], row[2], target, step < TOLD, told)
-            if step == AS_ISSUED:
-                as_issued[:] = losses
-                m.buffer[:] = known
-                m.counters.rows = counted
-            elif step == LEARNED and overlap:
-                losses[:] = as_issued
-            elif step == TOLD:
-                if overlap:
-                    factor = wider[int(rows[ABSOLUTE] - first)]
-                    for i in range(2):
-                        told[i] = row[0] + factor * (told[i] - row[0])
-                        told[2 + i] *= factor * factor
-                    for i in range(trackers.size):
-                        row[KEPT + i] = trackers.flat[i]
-                row[3], row[4] = told[0], told[1]
-                out[:, t] = told
+    records, buffers, Y, kept = borrowed(records), borrowed(buffers), borrowed(Y), borrowed(kept)
+    wider, out = borrowed(wider), borrowed(out)
+    for k in range(models.size):
+        m = opened(records, buffers, models[k])
+        rungs, p, overlap = m.ratios.shape[1] + TAILS, m.ratios.shape[0], wider.shape[0] > 0
+        told, first = np.empty(MOMENTS - 1 + rungs), MOMENTS + rungs
+        width, errors = KEPT + (m.trackers[0].size if overlap else 0), m.kind_rows[:, ABSOLUTE].copy()
+        for i in range(first_of(starts, k), end_of(starts, k, ops.shape[0])):
+            t, kind = ops[i, 0], ops[i, 1]
+            for j in range(p):
+                if kind & PREDICT:
+                    mean, variance, noise = out[first, t, j], out[first + 1, t, j], out[first + 2, t, j]
+                    y = Y[t, j] if kind & LEARN and kind & ADVANCE else np.nan
+                    take(m, j, mean, variance, noise, y, False, told)
+                    if overlap:
+                        widen(mean, wider[j, int(m.kind_rows[j, ABSOLUTE] - errors[j])], told)
+                    out[0, t, j], out[1, t, j], out[2, t, j] = mean, told[2], told[3]
+                    out[3, t, j], out[4, t, j] = told[0], told[1]
+                    for i_rung in range(rungs):
+                        out[MOMENTS + i_rung, t, j] = told[MOMENTS - 1 + i_rung]
+                    if kind & LEARN == 0 and kept.shape[0] > 0:
+                        line = kept[t, j * width : (j + 1) * width]
+                        line[0], line[1], line[2], line[3], line[4] = mean, variance, noise, told[0], told[1]
+                        for tracker in range(width - KEPT):
+                            line[KEPT + tracker] = m.trackers[j].flat[tracker]
+                if waited(kind):
+                    take_late(m, j, Y[t, j], kept[t, j * width : (j + 1) * width], told)
+
+
+@compiled
+def widen(mean: float, factor: float, told: Array) -> None:
+    """Let bounds, variance and noise be those of few errors."""
+    for i in range(2):
+        told[i] = mean + factor * (told[i] - mean)
+        told[2 + i] *= factor * factor
+
+
+@compiled
+def take_late(m: Model, j: int, y: float, line: Array, told: Array) -> None:
+    """Learn from a target that comes after its row was issued, by what was said then."""
+    trackers, losses = m.trackers[j], m.losses[j]
+    # A row from before the outputs were known has no bounds to judge.
+    if not line[4] > line[3]:
+        return
+    if line.size == KEPT:
+        take(m, j, line[0], line[1], line[2], np.nan, False, told)
+        issued = not (told[0] == line[3] and told[1] == line[4])  # else nothing has been learned since
+        told[0], told[1] = line[3], line[4]
+        take(m, j, line[0], line[1], line[2], y, issued, told)
+        return
+    # The target is learned twice, once with the trackers as they were, of which only the losses stay.
+    counted, known, as_issued = m.counters.rows, m.buffer.copy(), losses.copy()
+    for i in range(trackers.size):
+        trackers.flat[i] = line[KEPT + i]
+    told[0], told[1] = line[3], line[4]
+    take(m, j, line[0], line[1], line[2], y, True, told)
+    as_issued[:] = losses
+    m.buffer[:] = known
+    m.counters.rows = counted
+    told[0], told[1] = line[3], line[4]
+    take(m, j, line[0], line[1], line[2], y, True, told)
+    losses[:] = as_issued
 
 
 @compiled

@@ -7,27 +7,16 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import inputs, passing
-from streamgp.contract.conditions import NOISE, TIME, part
+from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.lanes import ADVANCE, LEARN, ONE, TELL
+from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import SnapshotError, require
+from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.issuing import (
-    issued_width,
-    learn_issued,
-    looks_ahead,
-    memory_of,
-    parts_of,
-    put_memory,
-    timed,
-    unissued,
-)
 from streamgp.wrappers.late import Late
-from streamgp.wrappers.replay import Log, Order
-from streamgp.wrappers.wrapper import joined
-
-REPLAY = 100  # rows, with a kernel over time
 
 
 class Delayed(Late):
@@ -38,16 +27,12 @@ class Delayed(Late):
     interval that was issued. To the model within the rows come in the order in which they are resolved; resolved at
     once, they leave it as ``learn_one`` does, to the last bit.
 
-    With ``replay`` they come in the order of their times or, where they have none, of their tickets: when a target
-    comes after those of later rows, the model goes back to a state from before its row, and learns it and the later
-    ones again.
+    A model with a kernel over time, or with a half-life, cannot go back: a target that comes after those of later rows
+    is learned as of the last of these, and ``health.late_rows`` counts it.
 
     Args:
         model: the stream model within, which has learned nothing.
         pending: rows that can wait; one more, and the oldest expires.
-        replay: how many of the rows learned last a target may belong before, at least, and still be learned in order;
-            targets of older rows are learned now, and ``health.late_rows`` counts them. 0: all targets are learned as
-            they come. None: 100 if the model has a kernel over time, else 0.
 
     Example:
         >>> import streamgp as sg
@@ -58,75 +43,43 @@ class Delayed(Late):
         (1, 2, 19.8)
     """
 
-    _log: Log | None = None  # None: targets are learned as they come
+    _waiting: Waiting
 
-    def __init__(self, model: StreamModel, *, pending: int = 1000, replay: int | None = None) -> None:
+    def __init__(self, model: StreamModel, *, pending: int = 1000) -> None:
         self._wrap(model)
         self._places = whole("pending", pending)
-        ahead = looks_ahead(model)
-        if replay is None:
-            replay = REPLAY if model._moment() is not None and not ahead else 0
-        self._replay = whole("replay", replay, at_least=0)
-        if self._replay and ahead:
-            raise ValueError(
-                f"replay={replay} learns rows again in order, but a row within Ahead is learned by the target of a "
-                "later one; use replay=0"
-            )
-
-    def _fresh(self) -> list[StreamModel]:
-        models = super()._fresh()
-        models[0]._expect_late(0, self._places)
-        return models
 
     # The state.
 
-    def _prepare(self, shape: Shape) -> None:
-        super()._prepare(shape)
-        if self._replay:  # no target has come yet
-            self._log = self._blank_log()
-
-    def _blank_log(self) -> Log:
-        return Log.blank(self._replay, sum(self._logged_widths()), self._within)
-
-    def _logged_widths(self) -> list[int]:
-        """How many numbers a logged row has: what was issued, its target, its conditions, if at once, its order."""
-        p = self._p or 1
-        return [issued_width(self._within), p, NOISE + (1 if self._shared else p), 1, 2]
-
-    def _states(self) -> dict[str, StreamModel]:
-        """Earlier states of the model within, by their names in a snapshot."""
-        return {} if self._log is None else dict(zip(("earlier", "before"), self._log.states[::-1], strict=True))
+    def _start(self, d: int, p: int) -> None:
+        before = None if self._d is None else self._waiting
+        super()._start(d, p)
+        self._waiting = Waiting(self._places, self._line_width)
+        if before is not None:  # rows wait, but no target has come
+            order = np.argsort(before.tickets)[-len(before) :] if len(before) else []
+            self._waiting.tickets[:] = before.tickets
+            for place, line in zip(order, self._widened(before.rows[order], d, p), strict=True):
+                self._waiting.rows[place] = line
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | ({} if self._log is None else self._log.numbers.arrays())
-
-    def _all_arrays(self) -> dict[str, np.ndarray]:
-        named = super()._all_arrays()
-        for name, state in self._states().items():
-            named |= {f"{name}.{inner}": array for inner, array in state._all_arrays().items()}
-        return named
-
-    def _structure(self) -> dict[str, Any]:
-        named = super()._structure()
-        for name, state in self._states().items():
-            named |= {f"{name}.{inner}": value for inner, value in state._structure().items()}
-        return named
-
-    def _rebuild(self, structure: dict[str, Any]) -> None:
-        super()._rebuild(structure)
-        for name, state in self._states().items():
-            head = f"{name}."
-            state._rebuild({key.removeprefix(head): v for key, v in structure.items() if key.startswith(head)})
+        return self._numbers.arrays() | self._waiting.arrays()
 
     def _check_restored(self) -> None:
+        rows, expired, newest = (self._numbers.count(name) for name in ("rows", "expired", "newest"))
+        self._waiting.check_restored(rows)
+        if not (0 <= expired <= rows and -1 <= newest < rows):
+            raise SnapshotError(f"the snapshot cannot have {rows} rows, of which {expired} expired, the last {newest}")
+        if newest >= 0 and newest not in self._waiting:
+            raise SnapshotError(f"the snapshot says that row {newest}, its last one, waits, but has no such row")
+        require("waiting rows", self._waiting.rows[:, : 1 + (self._d or 0)])
+        require("last_x", self._numbers.state.last_x)
+        require("learned", self._numbers.state.learned[~np.isnan(self._numbers.state.learned)])
         super()._check_restored()
-        if self._log is not None:
-            self._log.check_restored(self._d or 0)
 
-    def forget(self, factor: float) -> None:
-        super().forget(factor)
-        if self._log is not None:
-            self._log = self._log.cut(self._within)
+    def reset_memory(self) -> None:
+        if self._d is not None:  # a row of the last sequence leaves nothing to the next one
+            self._numbers.counters["newest"] = -1
+        super().reset_memory()
 
     # Rows.
 
@@ -150,12 +103,25 @@ class Delayed(Late):
                 self._begin(X, None, self._shape.scalar, False, many=False)
             passing.refuse_unfit(self, X)
             ticket = self.rows_seen
-            return passing.shaped(self, self._put(X, self._own_time(conditions)), many=False)._with(ticket=ticket)
+            columns = self._put(X, self._own_time(conditions))
+            return passing.shaped(self, columns, many=False)._with(ticket=ticket)
+
+    def _put(self, X: FloatArray, at: float) -> FloatArray:
+        """Predict one row, and let it wait under the next ticket; the columns of its prediction."""
+        counters, ticket = self._numbers.counters, self._numbers.count("rows")
+        line = self._issue(X, ticket, at, 0.0, self._within)
+        counters["expired"] += self._waiting.issue(np.array([ticket]), line[None])[1]
+        counters["rows"], counters["newest"] = ticket + 1, ticket
+        self._numbers.state.last_x[:] = X[0]
+        return self._parts(line[None])[2].copy()
 
     def _own_time(self, conditions: FloatArray | None) -> float:
-        if conditions is not None and self._needs_time:
-            return float(conditions[0, TIME])
-        return super()._own_time(conditions)
+        """The time of a row that comes now, where the model sees times; else NaN."""
+        moment = self._within._moment()
+        given = np.nan if conditions is None else float(conditions[0, TIME])
+        if moment is None:
+            return given if self._needs_time or self._within._sees_time else np.nan
+        return moment.one_later if np.isnan(given) else given
 
     def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> Prediction:
         """Learn the target of a row that was issued, at the inputs as they were.
@@ -183,165 +149,59 @@ class Delayed(Late):
         known = self._shape.covers(given)
         with passing.whole(self, known):
             if not known:
-                self._begin(waited[None, : self._d], Y, scalar, given, many=False)
-            passing.refuse_unfit(self, waited[None, : self._d], Y)
-            prediction = self._unpacked(self._waiting[ticket][None])
+                self._begin(waited[None, 1 : 1 + (self._d or 0)], Y, scalar, given, many=False)
+            passing.refuse_unfit(self, waited[None, 1 : 1 + (self._d or 0)], Y)
+            columns = self._parts(self._waiting[ticket][None])[2]
             self._take_out(ticket, self._screened(Y), timed(conditions, own))
-        return passing.shaped(self, prediction, many=False)._with(ticket=ticket)
+        return passing.shaped(self, columns, many=False)._with(ticket=ticket)
 
     def _learned(self) -> float:
         """The time of the last row learned, where the model learns as of times; NaN: there was none."""
-        if (moment := self._within._moment()) is not None:
-            return moment.learned
-        return float(self._numbers.state.learned[0]) if self._log is None else self._log.last.time
+        moment = self._within._moment()
+        return float(self._numbers.state.learned[0]) if moment is None else moment.learned
 
-    def _note_learned(self, Y: FloatArray | None, conditions: FloatArray | None) -> None:
+    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> None:
+        """Learn the target of a row that waits."""
+        counters, place, learned = self._numbers.counters, self._waiting.place(ticket), self._learned()
+        if conditions is not None and conditions[0, TIME] < learned:  # the posterior cannot go back
+            counters["late"] += not np.isnan(Y).all()
+            conditions = timed(conditions, learned)
+        x, kept, _, _ = self._parts(self._waiting.rows[place][None])
+        self._within._pass(ONE[LEARN], np.ascontiguousarray(x), Y, conditions, kept)
+        self._waiting.resolve(place)
+        if ticket == self._numbers.count("newest"):
+            counters["newest"] = -1
+            self._note_last(Y)
+        self._note_learned(Y, conditions)
+
+    def _note_learned(self, Y: FloatArray, conditions: FloatArray | None) -> None:
         """Rows were learned as of their times, by which the model within forgets."""
-        if self._needs_time and Y is not None and conditions is not None:
+        if self._needs_time and conditions is not None:
             times = conditions[~np.isnan(Y).all(axis=1), TIME]
             self._numbers.state.learned[:] = np.fmax.reduce(times, initial=self._numbers.state.learned[0])
 
-    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
-        given, learned, row = not np.isnan(Y).all(), self._learned(), self._waiting[ticket]
-        log = self._log_for(given)
-        late = behind = conditions is not None and bool(conditions[0, TIME] < learned)
-        if log is not None:
-            order = self._order(log, ticket, conditions, given)
-            late = order < log.last
-            if given and late and order > log.start:
-                self._learn_again(log, ticket, self._logged(row, Y, conditions, False, order), Y)
-                return False
-        if behind:  # the posterior cannot go back
-            conditions = timed(conditions, learned)
-        at_once = super()._take_out(ticket, Y, conditions)
-        self._numbers.counters["late"] += given and late
-        self._note_learned(Y, conditions)
-        if log is not None:
-            x, _, memory = parts_of(self._within, row)
-            made = unissued(self._within, x, memory) if at_once else row
-            self._note(log, made, Y, conditions, at_once, order)
-        return at_once
-
-    def _log_for(self, given: bool) -> Log | None:
-        """Where the next row is logged; it begins with the first target."""
-        if self._log is not None and self._log.is_blank:
-            if not given:
-                return None
-            self._log = self._blank_log()
-        return self._log
-
-    def _order(self, log: Log, number: int, conditions: FloatArray | None, given: bool) -> Order:
-        """What a row is ordered by; one that teaches nothing comes after the last one learned."""
-        time = conditions[0, TIME] if conditions is not None and given and self._has_times else np.nan
-        return Order(log.last.time if np.isnan(time) else float(time), number)
-
-    @property
-    def _has_times(self) -> bool:
-        """Whether rows are learned as of their times."""
-        return self._needs_time or self._within._moment() is not None
-
-    def _note(
-        self, log: Log, issued: FloatArray, Y: FloatArray, conditions: FloatArray | None, at_once: bool, order: Order
-    ) -> None:
-        """Log a row that the model within has learned last."""
-        row = self._logged(issued, Y, conditions, at_once, max(order, log.last))
-        self._log = log.appended(row, self._within)
-
-    def _logged(
-        self, issued: FloatArray, Y: FloatArray, conditions: FloatArray | None, at_once: bool, order: Order
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
     ) -> FloatArray:
-        """A row as the log has it, (width,)."""
-        head, _, conditioned, *_ = self._logged_widths()
-        known = np.full(conditioned, np.nan)
-        if conditions is not None:
-            known[: conditions.shape[1]] = conditions[0]
-        return np.concatenate([issued[:head], Y[0], known, [at_once], order])
-
-    def _learn_again(self, log: Log, ticket: int, row: FloatArray, Y: FloatArray) -> None:
-        """Learn a row that waits before later ones; what is remembered stays as it is."""
-        present, moment = memory_of(self._within), self._within._moment()
-        self._log, model = log.inserted(row, self._learn_logged)
-        put_memory(model, present)
-        if moment is not None:
-            model._note_time(moment.seen)
-        self._within = model
-        self._waiting.resolve(self._waiting.place(ticket))
-        self._numbers.counters["fresh"] = 0
-        if ticket == self._numbers.count("newest"):
-            self._close(Y)
-
-    def _learn_logged(self, model: StreamModel, row: FloatArray) -> None:
-        issued, Y, conditions, at_once, _ = np.split(row[None], np.cumsum(self._logged_widths())[:-1], axis=1)
-        given = None if np.isnan(conditions).all() else conditions
-        learn_issued(model, issued[0], Y, given, last=True, unchanged=bool(at_once))
-
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        if self._log is None:
-            prediction = self._within._advance(X, Y, report, conditions)
-        else:
-            known = np.full((len(X), self._p or 1), np.nan) if Y is None else Y
-            prediction = self._advance_logging(self._log, X, known, report, conditions)
-        self._numbers.counters["rows"] += len(X)
-        self._numbers.state.last_x[:] = X[-1]
-        self._note_learned(Y, conditions)
-        self._close(Y)
-        return prediction
-
-    def _advance_logging(
-        self, log: Log, X: FloatArray, Y: FloatArray, report: bool, conditions: FloatArray | None
-    ) -> Prediction | None:
-        """Advance, and log the last rows, each with the memory before it."""
-        conditions, given = self._with_times(conditions, len(X)), [not np.isnan(y).all() for y in Y]
-        first = ([*given, True].index(True)) if log.is_blank else 0
-        first += log.skipped(len(X) - first)
-        predictions: list[Any] = []
-        if first:
-            predictions.append(self._within._advance(X[:first], Y[:first], report, part(conditions, 0, first)))
-            for t in np.flatnonzero(given[:first])[-1:].tolist():
-                log.passed(self._order(log, self.rows_seen + t, part(conditions, t, t + 1), True))
-        for t in range(first, len(X)):
-            x, y, own, memory = X[t : t + 1], Y[t : t + 1], part(conditions, t, t + 1), memory_of(self._within)
-            noted = self._log_for(given[t])
-            predictions.append(self._within._advance(x, y, report, own))
-            if noted is not None:
-                order = self._order(noted, self.rows_seen + t, own, given[t])
-                self._note(noted, unissued(self._within, x, memory), y, own, True, order)
-        return joined(predictions) if report else None
-
-    def _with_times(self, conditions: FloatArray | None, n: int) -> FloatArray | None:
-        """The conditions of rows that come now; with a kernel over time, all have their times."""
-        moment = self._within._moment()
-        if moment is None or (conditions is not None and not np.isnan(conditions[0, TIME])):
-            return conditions
-        timed = np.full((n, NOISE + 1), np.nan) if conditions is None else conditions.copy()
-        timed[:, TIME] = moment.one_later + (moment.spacing or 1.0) * np.arange(n)
-        return timed
-
-    # Targets that come late by another way.
-
-    def _issued_width(self, p: int) -> int:
-        return self._within._issued_width(p)
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        return self._within._issue(X, conditions)
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        given = not np.isnan(Y).all()
-        log, row = self._log_for(given), np.concatenate([X[0], issued[0], memory_of(self._within)])
-        self._within._resolve(X, Y, issued, conditions)
-        if log is not None:
-            order = self._order(log, self.rows_seen, conditions, given)
-            self._note(log, row, Y, conditions, False, order)
-        self._note_learned(Y, conditions)
-        self._numbers.counters["rows"] += len(X)
-        self._numbers.counters["fresh"] = 0
+        columns = self._within._pass(ops, X, Y, conditions, kept)
+        rows, kinds = ops.T
+        advanced, told = rows[kinds & ADVANCE != 0], kinds & (LEARN | TELL) != 0
+        if len(advanced):
+            self._numbers.counters["rows"] += len(advanced)
+            self._numbers.counters["newest"] = -1
+            self._numbers.state.last_x[:] = X[advanced[-1]]
+        if Y is not None and told.any():
+            self._note_last(Y[rows[told]])
+            learned = kinds & LEARN != 0
+            self._note_learned(Y[rows[learned]], None if conditions is None else conditions[learned])
+        return columns
 
     # Predictions.
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._within._predict(X, conditions)
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._within._derived(X, conditions)
@@ -356,9 +216,35 @@ class Delayed(Late):
         return self._within._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        if self._numbers.count("newest") in self._waiting:
+        if self._numbers.count("newest") >= 0:
             raise ValueError(
                 "forecast goes on from the last row and its target, which has not come: resolve it first, or use "
                 "simulate(U, ...)"
             )
         return self._numbers.state.last_x, self._numbers.state.last_y
+
+    # What can be read.
+
+    @property
+    def pending(self) -> int:
+        """Rows that wait for their targets."""
+        return 0 if self._d is None else len(self._waiting)
+
+    @property
+    def expired(self) -> int:
+        """Rows whose targets had not come when newer ones took their places; their targets are refused."""
+        return 0 if self._d is None else self._numbers.count("expired")
+
+    @property
+    def health(self) -> Health:
+        health = super().health
+        return health if self._d is None else health._replace(late_rows=self._numbers.count("late"))
+
+
+def timed(conditions: FloatArray | None, at: float) -> FloatArray | None:
+    """The conditions of one row, with its time where that is known."""
+    if np.isnan(at):
+        return conditions
+    timed = np.full((1, NOISE + 1), np.nan) if conditions is None else conditions.copy()
+    timed[0, TIME] = at
+    return timed

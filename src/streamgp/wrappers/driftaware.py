@@ -15,14 +15,14 @@ from streamgp.contract.conditions import noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Health, Row, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, any_of, with_kinds
+from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.prediction import Prediction, bare
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers import drift
 from streamgp.wrappers.detector import Detector, share
-from streamgp.wrappers.standardize import Calibration, Standardize
-from streamgp.wrappers.wrapper import Wrapper, joined
+from streamgp.wrappers.wrapper import Wrapper
 
 WARMING, WATCHING, TRIAL = range(3)
 DIRECTIONS = ("raised", "kept", "reverted")
@@ -175,106 +175,85 @@ class DriftAware(Wrapper):
         require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
         super()._check_restored()
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        predictions: list[Any] = []
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        if not any_of(ops, ADVANCE | LEARN):
+            return self._leader()._pass(ops, X, Y, conditions, kept)
+        columns = np.full((bare(self._columns), len(X), self._p or 1), np.nan)
         swaps: list[Swap] = []
         start = 0
-        while start < len(X):
-            rest = None if Y is None else Y[start:], report, part(conditions, start, len(X))
-            prediction, rows = self._advance_some(X[start:], *rest)
-            predictions.append(prediction)
+        while start < len(ops):
+            done, said = self._some(ops[start:], X, Y, part(conditions, start, len(ops)), kept)
+            some = ops[start : start + done]
+            rows = some[some[:, 1] & PREDICT != 0, 0]
+            columns[:, rows] = said[: len(columns), rows]
             swaps += [swap._replace(row=start + swap.row) for swap in self._swaps]
-            start += rows
+            start += done
         self._swaps = swaps
-        return joined(predictions) if report else None
+        return columns
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         # Both models of a trial have met the same targets.
         screened, *_ = [child._screened(Y) for child in self._children().values()]
         return screened
 
-    def _advance_some(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
-    ) -> tuple[Prediction | None, int]:
-        """Take some of the rows, as many as can be taken together; return how many."""
+    def _some(
+        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: Any
+    ) -> tuple[int, FloatArray]:
+        """Do some of the operations, as many as can be done together: how many, and what is predicted of all rows."""
         self._swaps = ()
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase == TRIAL:
-            return self._compare(X[:1], None if Y is None else Y[:1], report, part(conditions, 0, 1)), 1
+            return 1, self._compare(ops[:1], X, Y, part(conditions, 0, 1), kept)
         if phase == WATCHING:
-            return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report, part(conditions, 0, BLOCK))
-        rows = min(len(X), left)
-        targets = None if Y is None else Y[:rows]
-        prediction = self._within._advance(X[:rows], targets, report, part(conditions, 0, rows))
-        self._numbers.counters["left"] = left - rows
-        if rows == left:
+            return self._watch(ops, X, Y, conditions, kept)
+        learned = np.cumsum(ops[:, 1] & LEARN != 0)
+        done = len(ops) if learned[-1] < left else int(np.searchsorted(learned, left)) + 1
+        columns = self._within._pass(ops[:done], X, Y, part(conditions, 0, done), kept)
+        self._numbers.counters["left"] = left - learned[done - 1]
+        if learned[done - 1] == left:
             self._numbers.counters["phase"] = WATCHING
-        return prediction, rows
+        return done, columns
 
     def _watch(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
-    ) -> tuple[Prediction | None, int]:
-        """Learn a block of rows, as far as the first alarm."""
-        if Y is None:
-            return self._within._advance(X, None, report), len(X)
-        undo = undo_of(self._within) if len(X) > 1 else None
-        prediction = self._within._advance(X, Y, True, conditions)
-        assert prediction is not None
-        at = self._rank(prediction, Y, conditions, armed=True)
+        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: Any
+    ) -> tuple[int, FloatArray]:
+        """Do a block of operations, as far as the first alarm."""
+        ops = ops[: _apart(ops)]
+        learns = np.flatnonzero(ops[:, 1] & LEARN)
+        if Y is None or not len(learns):
+            return len(ops), self._within._pass(ops, X, Y, part(conditions, 0, len(ops)), kept)
+        undo = undo_of(self._within) if len(ops) > 1 else None
+        asked = with_kinds(ops, ops[:, 1] | np.where(ops[:, 1] & LEARN, PREDICT, 0))
+        columns = self._within._pass(asked, X, Y, part(conditions, 0, len(ops)), kept)
+        rows = ops[learns, 0]
+        at = self._rank(columns[:, rows], Y[rows], None if conditions is None else conditions[learns], armed=True)
         if at < 0:
-            return prediction, len(X)
-        rows = at + 1
-        if rows < len(X):
+            return len(ops), columns
+        done = int(learns[at]) + 1
+        if done < len(ops):
             assert undo is not None
             undo()
-            prediction = self._within._advance(X[:rows], Y[:rows], True, part(conditions, 0, rows))
+            columns = self._within._pass(asked[:done], X, Y, part(conditions, 0, done), kept)
         self._raise_forgetting()
-        return prediction, rows
+        return done, columns
 
     @property
     def _detector(self) -> Detector:
         state = self._state
         return Detector(self._stop, state.counts, state.evidence, self._numbers.counters["refuted"])
 
-    def _rank(self, prediction: Prediction, Y: FloatArray, conditions: FloatArray | None, *, armed: bool) -> int:
-        """Rank the errors of predictions; return the row that gives the alarm, or -1."""
-        noise = noise_of(conditions, prediction.noise)
-        plain = not self.has_variance
-        return self._detector.watch(prediction.mean, prediction.variance, noise, Y, plain=plain, armed=armed)
-
-    # One row while there is no trial.
-
-    def _quick(self) -> bool:
-        if self._d is None or self._numbers.count("phase") != WATCHING:
-            return False
-        return self._within._quick() and not self._within._bounded
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        within: Any = self._within
-        return self._watched(within._row(X, Y), Y)
-
-    @property
-    def _in_one_call(self) -> bool:  # type: ignore[override]
-        """Whether one compiled call takes a row of the model within, and calibrates its prediction."""
-        within = self._models[0]
-        return type(within) is Standardize and within._in_one_call
-
-    def _row_at_once(self, X: FloatArray, Y: FloatArray | None, calibration: Calibration) -> Row:
-        """Take a row as _row() does, with a calibration that is around this model."""
-        within: Any = self._models[0]
-        return self._watched(within._row_at_once(X, Y, calibration), Y)
-
-    def _watched(self, row: Row, Y: FloatArray | None) -> Row:
-        """A row that the model within has taken; look whether it gives the alarm."""
-        self._one = row
-        if Y is not None:
-            self._swaps = ()
-            plain = not self.has_variance
-            if self._detector.watch(row.mean, row.variance, row.noise, Y, plain=plain, armed=True) >= 0:
-                self._raise_forgetting()
-        return row
+    def _rank(self, columns: FloatArray, Y: FloatArray, conditions: FloatArray | None, *, armed: bool) -> int:
+        """Rank the errors of predictions, (columns, n, p); return the row that gives the alarm, or -1."""
+        mean, variance, noise = columns[:3]
+        noise, plain = noise_of(conditions, noise), not self.has_variance
+        return self._detector.watch(mean, variance, noise, Y, plain=plain, armed=armed)
 
     # The trial.
 
@@ -292,21 +271,22 @@ class DriftAware(Wrapper):
         self._numbers.counters["phase"], self._numbers.counters["left"] = phase, rows
 
     def _compare(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
-    ) -> Prediction | None:
-        """Take one row with both models."""
-        missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
-        forgot = self._within._advance(X, Y, report or not missing.all(), conditions)
-        other = self._shadow._advance(X, Y, report or not missing.all(), conditions)
-        led = self._forgot_leads()
-        prediction = forgot if led else other
-        if missing.all():
+        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: Any
+    ) -> FloatArray:
+        """Do one operation with both models; a row that waits keeps what the one that predicts has seen."""
+        row, kind = ops[0].tolist()
+        asked = np.array([[row, kind | PREDICT]]) if kind & LEARN else ops
+        led, lines = self._forgot_leads(), None if kept is None else kept.copy()
+        of_both = [
+            model._pass(asked, X, None if Y is None else Y.copy(), conditions, own)
+            for model, own in zip((self._within, self._shadow), (kept, lines) if led else (lines, kept), strict=True)
+        ]
+        forgot, other = (columns[:, [row]] for columns in of_both)
+        prediction = of_both[0 if led else 1]
+        if Y is None or not kind & LEARN or (missing := np.isnan(Y[row])).all():
             return prediction
-        assert forgot is not None
-        assert other is not None
-        assert Y is not None
         # What is far beyond any scale must not become infinite.
-        errors = np.minimum([np.abs(Y[0] - forgot.mean[0]), np.abs(Y[0] - other.mean[0])], 1e150)
+        errors = np.minimum([np.abs(Y[row] - forgot[0, 0]), np.abs(Y[row] - other[0, 0])], 1e150)
         errors[:, missing] = 0.0
         state = self._state
         if self._trial - self._numbers.count("left") >= self._trial // UNCOUNTED:
@@ -317,7 +297,7 @@ class DriftAware(Wrapper):
             state.relaxing[0] *= self._relax
         self._note_sizes(errors, (forgot, other), ~missing)
         # Should it go on, its errors are among those to compare with.
-        self._rank(other, Y, conditions, armed=False)
+        self._rank(other, Y[[row]], conditions, armed=False)
         self._numbers.counters["left"] -= 1
         ended = self._numbers.count("left") == 0
         leads = self._share(0) < AHEAD if ended else self._forgot_leads()
@@ -327,9 +307,9 @@ class DriftAware(Wrapper):
             self._conclude()
         return prediction
 
-    def _note_sizes(self, errors: FloatArray, predictions: tuple[Prediction, ...], known: np.ndarray) -> None:
+    def _note_sizes(self, errors: FloatArray, predictions: tuple[FloatArray, ...], known: np.ndarray) -> None:
         """Take the sizes of the errors of both models at a row, (2, p), into their means."""
-        state, deviations = self._state, [np.sqrt((p.variance + p.noise)[0]) for p in predictions]
+        state, deviations = self._state, [np.sqrt((columns[1] + columns[2])[0]) for columns in predictions]
         state.compared += known
         with np.errstate(divide="ignore", invalid="ignore"):
             roots = np.sqrt(np.stack([errors / np.broadcast_to(deviations, errors.shape), errors], axis=1))
@@ -378,19 +358,11 @@ class DriftAware(Wrapper):
         """The model to predict with."""
         return self._shadow if self.on_trial and not self._forgot_leads() else self._within
 
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._leader()._predict(X, conditions)
-
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._leader()._derived(X, conditions)
 
     def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._leader()._uncertain(X, P, conditions)
-
-    def _memory_arrays(self) -> list[FloatArray]:
-        # Both models of a trial; otherwise one twice, so that the number of arrays stays.
-        other = self._shadow if self.on_trial else self._within
-        return [*other._memory_arrays(), *self._within._memory_arrays()]
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._leader()._trajectories(count, steps)
@@ -422,3 +394,14 @@ class DriftAware(Wrapper):
         count = self._numbers.count("noted")
         rows = (self._state.events[i % self._history] for i in range(max(0, count - self._history), count))
         return [Event(int(row), DIRECTIONS[int(which)], float(statistic)) for row, which, statistic in rows]
+
+
+def _apart(ops: np.ndarray) -> int:
+    """How many operations can be done before errors are looked at: no row is predicted twice among them."""
+    advanced = set()
+    for i, (row, kind) in enumerate(ops[:BLOCK].tolist()):
+        if kind & TAKE == LEARN and row in advanced:
+            return i
+        if kind & ADVANCE:
+            advanced.add(row)
+    return BLOCK

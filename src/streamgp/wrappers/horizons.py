@@ -6,13 +6,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.contract import inputs, passing
+from streamgp.contract import inputs
 from streamgp.contract.conditions import TIME
+from streamgp.contract.lanes import ADVANCE, LEARN, ONE
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
 from streamgp.recipes.naive import RunningMean
 from streamgp.settings import FloatArray, Setting, whole
+from streamgp.wrappers import conformal
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.mapped import Mapped
 
@@ -102,18 +104,25 @@ class CalibratedForecasts(Mapped):
     def _by_inputs(self, gradient: FloatArray) -> FloatArray:
         return gradient
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        rows = self._names_of_rows(len(X), conditions)
-        prediction = super()._advance(X, Y, report, conditions)
-        if Y is not None:
-            for row, y in zip(rows, Y, strict=True):
-                if self._due.max() < row - SAME * abs(row):
-                    break  # no forecast reaches this row
-                self._judge(row, y)
-        self._taken[0] += len(X)
-        return prediction
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        advances = ops[:, 1] & ADVANCE != 0
+        taken = ops[advances]
+        names = self._names_of_rows(len(taken), None if conditions is None else conditions[advances])
+        columns = super()._pass(ops, X, Y, conditions, kept)
+        for name, (row, kind) in zip(names, taken.tolist(), strict=True):
+            if Y is None or self._due.max() < name - SAME * abs(name):
+                break  # no forecast reaches this row
+            if kind & LEARN:
+                self._judge(name, Y[row])
+        self._taken[0] += len(taken)
+        return columns
 
     def _names_of_rows(self, n: int, conditions: FloatArray | None) -> FloatArray:
         """By what forecasts know the rows that come next: their numbers, or with a kernel over time their times."""
@@ -136,13 +145,15 @@ class CalibratedForecasts(Mapped):
         self._judged[0] += compared.sum(axis=1)
         self._judged[1] += (compared & (lower <= y) & (y <= upper)).sum(axis=1)
         parts = mean, variance, noise, lower, upper, np.where(compared, y, np.nan)
-        self._trackers._compare(*(np.ascontiguousarray(part.reshape(1, -1)) for part in parts))
+        *line, targets = (part.reshape(1, -1) for part in parts)
+        kept, columns = np.stack(line, axis=-1).reshape(1, -1), np.empty((conformal.MOMENTS, 1, targets.size))
+        self._trackers._calibrate(ONE[LEARN], np.ascontiguousarray(targets), kept, columns)
 
     # Forecasts.
 
     def _forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
         raw = self._raw_forecast(steps, X, feedback, trajectories, seed)
-        return passing.shaped(self, self._calibrated(raw), many=True)
+        return self._calibrated(raw)._shaped(scalar=self._shape.scalar, many=True)
 
     def issue_forecast(
         self, steps: Any, X: Any = None, feedback: Any = (), trajectories: int = 100, seed: int = 0
@@ -162,7 +173,7 @@ class CalibratedForecasts(Mapped):
             waiting[:n, k] = part[:n]
         self._origins[place], self._due[place] = row, due
         self._waiting[place] = np.nan_to_num(waiting, posinf=np.inf, neginf=-np.inf)
-        return passing.shaped(self, prediction, many=True)
+        return prediction._shaped(scalar=self._shape.scalar, many=True)
 
     def _rows_ahead(self, steps: Any) -> FloatArray:
         """By what the rows of a forecast are known when they come."""
@@ -187,7 +198,7 @@ class CalibratedForecasts(Mapped):
         line = np.maximum(np.arange(n) - self._steps + 1, 0)  # the steps beyond come one by one
         lines = np.zeros((3, line[-1] + 1, self._steps, p))
         lines[:, line, step] = raw.mean, raw.variance, raw.noise
-        by_line = self._trackers._calibrate(Prediction(*lines.reshape(3, len(lines[0]), -1)), None)
+        by_line = self._trackers._calibrated(*lines.reshape(3, len(lines[0]), -1))
         by_step = by_line._each(lambda part: np.reshape(part, (-1, self._steps, p))[line, step])
         return by_step._with(raw=raw)
 

@@ -5,32 +5,30 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.arrays import Layout, Numbers
-from streamgp.contract.conditions import TIME
-from streamgp.contract.model import Health, Shape
-from streamgp.contract.prediction import Prediction, packed, unpacked
-from streamgp.contract.snapshot import SnapshotError, require
-from streamgp.contract.waiting import Waiting
+from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.lanes import ADVANCE, ISSUE, ONE, PREDICT
+from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.prediction import bare
 from streamgp.settings import FloatArray
-from streamgp.wrappers.issuing import issued, learn_issued, timed
 from streamgp.wrappers.wrapper import Wrapper
 
-# Rows so far, which is the next ticket; rows that expired; the last row's ticket if it waits, or -1; whether nothing
-# has changed since it was issued; rows learned later than their own time.
-COUNTERS = np.dtype([(name, np.int64) for name in ("rows", "expired", "newest", "fresh", "late")])
+# Rows so far, which is the next ticket; rows that expired; the last row's ticket if it waits, or -1; rows learned later
+# than their own time.
+COUNTERS = np.dtype([(name, np.int64) for name in ("rows", "expired", "newest", "late")])
 
 LAYOUT = Layout(np.dtype([]), COUNTERS, {"last_x": "inputs", "last_y": "outputs", "learned": "times"}, {})
 
+APART = np.array([[0, PREDICT], [0, ADVANCE]])  # a row is predicted at another time than its own
+
 
 class Late(Wrapper):
-    """A stream model whose rows wait for their targets: the inputs, what was issued, and the memory of that moment."""
+    """A stream model whose rows wait for their targets.
 
-    _places: int  # rows that can wait
-    _waiting: Waiting
+    A row that waits is a line: its number, its inputs, what the model within keeps of it, what was predicted of it, and
+    its time.
+    """
+
     _numbers: Numbers
-    _like: Prediction  # of no rows, of the kind that is kept
-    _parts: int  # numbers of one of its outputs
-
-    # The state.
 
     def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
         probe = self._within.clone()  # it may know how many outputs there are before the first target
@@ -39,100 +37,66 @@ class Late(Wrapper):
 
     def _prepare(self, shape: Shape) -> None:
         super()._prepare(shape)
-        self._within._prepare(shape)
+        self._within._prepare(shape._replace(ahead=self._shape_within(1, 1).ahead))
 
     def _start(self, d: int, p: int) -> None:
-        before = None if self._d is None else (self._numbers, self._waiting, self._widths(d, 1))
+        before = None if self._d is None else self._numbers
         super()._start(d, p)
-        self._like = self._within._empty()
-        self._parts = packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1]
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p, "times": 1}, {})
         self._numbers.counters["newest"], self._numbers.state.learned[:] = -1, np.nan
-        widths = self._widths(d, p)
-        self._waiting = Waiting(self._places, sum(widths))
-        if before is not None:  # rows wait, but no target has come: what one output says stands for all
-            numbers, waited, old_widths = before
-            self._numbers.counters[:] = numbers.counters
-            self._numbers.state.last_x[:] = numbers.state.last_x
-            parts = np.split(waited.rows, np.cumsum(old_widths)[:-1], axis=1)
-            wide = [_widened(part, width) for part, width in zip(parts, widths, strict=True)]
-            self._waiting.rows[:], self._waiting.tickets[:] = np.hstack(wide), waited.tickets
+        if before is not None:  # rows wait, but no target has come
+            self._numbers.counters[:] = before.counters
+            self._numbers.state.last_x[:] = before.state.last_x
 
-    def _widths(self, d: int, p: int) -> list[int]:
-        """How many numbers a waiting row has: its inputs, what was issued, the memory, what was predicted, its time."""
-        memory = [array.size for array in self._within._memory_arrays()]
-        return [d, self._within._issued_width(p), *memory, self._parts * p, 1]
+    # Lines.
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.arrays() | self._waiting.arrays()
+    @property
+    def _said(self) -> int:
+        """How many columns a prediction has that is kept."""
+        return bare(self._within._columns)
 
-    def _check_restored(self) -> None:
-        rows, expired, newest = (self._numbers.count(name) for name in ("rows", "expired", "newest"))
-        self._waiting.check_restored(rows)
-        if not (0 <= expired <= rows and -1 <= newest < rows):
-            raise SnapshotError(f"the snapshot cannot have {rows} rows, of which {expired} expired, the last {newest}")
-        if newest >= 0 and newest not in self._waiting:
-            raise SnapshotError(f"the snapshot says that row {newest}, its last one, waits, but has no such row")
-        require("waiting rows", self._waiting.rows[:, : self._d])
-        require("last_x", self._numbers.state.last_x)
-        require("learned", self._numbers.state.learned[~np.isnan(self._numbers.state.learned)])
-        super()._check_restored()
+    @property
+    def _line_width(self) -> int:
+        state = self._numbers.state
+        return 2 + state.last_x.size + self._within._kept_width + self._said * state.last_y.size
 
-    # Rows that wait.
+    def _parts(self, lines: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Views of lines, (n, width): inputs, what is kept, what was predicted, (columns, n, p), and times."""
+        d, p = self._numbers.state.last_x.size, self._numbers.state.last_y.size
+        end = lines.shape[1] - 1 - self._said * p
+        predicted = lines[:, end:-1].reshape(len(lines), self._said, p).transpose(1, 0, 2)
+        return lines[:, 1 : 1 + d], lines[:, 1 + d : end], predicted, lines[:, -1]
 
-    def _put(self, X: FloatArray, at: float = np.nan, ahead: float = 0.0) -> Prediction:
-        """Predict one row, and let it wait for its target under the next ticket.
+    def _issue(self, X: FloatArray, number: int, at: float, ahead: float, model: StreamModel) -> FloatArray:
+        """Let one row, (1, d), advance a model like the one within; its line, (width,).
 
         Args:
-            X: (1, d).
-            at: its time, where there is a kernel over time.
+            X: the row.
+            number: of the row.
+            at: its time, where the model sees times; else NaN.
             ahead: how much later its target comes.
+            model: the model.
         """
-        counters, ticket = self._numbers.counters, self._numbers.count("rows")
-        prediction, row = issued(self._within, X, timed(None, at + ahead))
+        line = np.full((1, self._line_width), np.nan)
+        x, kept, said, time = self._parts(line)
+        conditions = None
         if not np.isnan(at):
-            self._within._note_time(at)
-        row = np.concatenate([row, packed(prediction, self._numbers.state.last_y.size)[0], [at]])
-        counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
-        counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
-        self._numbers.state.last_x[:] = X[0]
-        return prediction
+            conditions = np.full((2 if ahead else 1, NOISE + 1), np.nan)
+            conditions[:, TIME] = (at + ahead, at)[-len(conditions) :]
+        columns = model._pass(APART if ahead else ONE[ISSUE], X, None, conditions, kept)
+        line[0, 0], x[:], said[:], time[:] = number, X, columns[: self._said], at
+        return line[0]
 
-    def _own_time(self, conditions: FloatArray | None) -> float:
-        """The time of a row that comes now, where the model sees times; else NaN."""
-        moment = self._within._moment()
-        if moment is None:
-            return float(conditions[0, TIME]) if conditions is not None and self._within._sees_time else np.nan
-        given = conditions is not None and not np.isnan(conditions[0, TIME])
-        return float(conditions[0, TIME]) if conditions is not None and given else moment.one_later
+    def _widened(self, lines: FloatArray, d: int, p: int) -> list[FloatArray]:
+        """Lines of rows that were issued in order before it was known how many outputs there are."""
+        model = self._pristine.clone()
+        model._prepare(self._shape_within(d, p))
+        rows = ((line[None, 1 : 1 + d].copy(), int(line[0]), float(line[-1])) for line in lines)
+        return [self._issue(x, number, time, self._later(time), model) for x, number, time in rows]
 
-    def _unpacked(self, rows: FloatArray) -> Prediction:
-        """What was predicted of waiting rows, (n, p) in all its parts."""
-        p = self._numbers.state.last_y.size
-        return unpacked(rows[:, -1 - self._parts * p : -1], self._like, p)
-
-    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
-        """Learn the target of a row that waits; whether at once. The last row over time stays the last."""
-        counters, last = self._numbers.counters, ticket == self._numbers.count("newest")
-        unchanged, moment = self._is_unchanged(ticket), self._within._moment()
-        at_once = learn_issued(self._within, self._waiting[ticket], Y, conditions, last=last, unchanged=unchanged)
-        if moment is not None:
-            self._within._note_time(moment.seen)
-        self._waiting.resolve(self._waiting.place(ticket))
-        counters["fresh"] = 0
-        if last:
-            self._close(Y)
-        return at_once
-
-    def _is_unchanged(self, ticket: int) -> bool:
-        """Whether a row is the last one that was issued, and nothing has changed since."""
-        return ticket == self._numbers.count("newest") and bool(self._numbers.count("fresh"))
-
-    def _close(self, Y: FloatArray | None) -> None:
-        """The last row is done: its target, or that of one of the last rows, is the last one known."""
-        self._numbers.counters["newest"], self._numbers.counters["fresh"] = -1, 0
-        if Y is not None:
-            self._note_last(Y)
+    def _later(self, time: float) -> float:
+        """How much later than a row at a time its target comes, with a kernel over time."""
+        return 0.0
 
     def _note_last(self, Y: FloatArray) -> None:
         """Of each output, the last of these targets that is known is the last one."""
@@ -141,39 +105,8 @@ class Late(Wrapper):
             if known.size:
                 self._numbers.state.last_y[j] = known[-1]
 
-    def reset_memory(self) -> None:
-        if self._d is not None:  # a row of the last sequence leaves nothing to the next one
-            self._numbers.counters["newest"] = -1
-        super().reset_memory()
-
-    def forget(self, factor: float) -> None:
-        super().forget(factor)
-        if self._d is not None:
-            self._numbers.counters["fresh"] = 0
-
     # What can be read.
-
-    @property
-    def pending(self) -> int:
-        """Rows that wait for their targets."""
-        return 0 if self._d is None else len(self._waiting)
-
-    @property
-    def health(self) -> Health:
-        health = super().health
-        return health if self._d is None else health._replace(late_rows=self._numbers.count("late"))
-
-    @property
-    def expired(self) -> int:
-        """Rows whose targets had not come when newer ones took their places; their targets are refused."""
-        return 0 if self._d is None else self._numbers.count("expired")
 
     @property
     def rows_seen(self) -> int:
         return 0 if self._d is None else self._numbers.count("rows")
-
-
-def _widened(values: FloatArray, width: int) -> FloatArray:
-    """Numbers of one output as those of several; a memory of lags, which no target has filled yet, is empty."""
-    times, rest = divmod(width, max(values.shape[1], 1))
-    return np.zeros((len(values), width)) if rest else np.repeat(values, times, axis=1)

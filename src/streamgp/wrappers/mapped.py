@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.contract import freerun, passing
+from streamgp.contract import freerun
 from streamgp.contract.conditions import in_other_units
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.lanes import ADVANCE
+from streamgp.contract.prediction import Prediction, move
 from streamgp.settings import FloatArray
 from streamgp.wrappers.wrapper import Wrapper
 
@@ -21,49 +22,23 @@ class Affine(NamedTuple):
     factor: Any
 
 
-class Picked(NamedTuple):
-    """What a model sees of a row, where that is a choice of its columns.
-
-    Args:
-        columns: (inputs,) numbers of columns; -1, -2... are what the wrapper remembers, in its order.
-        origin: the column from whose value the target counts; -1: from 0.
-    """
-
-    columns: np.ndarray
-    origin: int = -1
-
-
 class Mapped(Wrapper):
     """A stream model around another one that sees rows mapped.
 
     A subclass says how rows look within (``_inputs``), how targets come back (``_affine``) and what it has to remember
-    of the rows it took (``_note``). Predictions, late targets, joint predictions and free runs follow.
+    of the rows it took (``_note``). Predictions, joint predictions and free runs follow.
     """
 
-    _notes_late = False  # whether rows whose targets come late are remembered when they are learned, too
-
-    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        """Rows as the model within sees them; with targets they follow each other, without each would come next."""
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        """Rows as the model within sees them, if each came next."""
         return X
 
     def _affine(self, X: FloatArray) -> Affine | None:
         """How the targets of rows come back; None: as they are."""
         return None
 
-    def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
-        """Remember what later rows need of these, which were taken."""
-
-    def _picked(self, seen: Picked) -> Picked | None:
-        """What the model within sees of a row of which this one sees so much; None: no choice of columns."""
-        return None
-
-    def _remembered(self, X: FloatArray) -> FloatArray:
-        """What is remembered for the row that comes next, (1, d)."""
-        return X[0, :0]
-
-    def _remembered_of(self, X: FloatArray) -> FloatArray:
-        """The same for each of rows that follow each other, (n, d)."""
-        return X[:, :0]
+    def _note(self, x: FloatArray) -> None:
+        """Remember what later rows need of the last that was taken, (d,)."""
 
     # Targets and predictions, there and back.
 
@@ -72,30 +47,36 @@ class Mapped(Wrapper):
         affine = self._affine(X)
         return Y if affine is None else np.ascontiguousarray((Y - affine.offset) / affine.factor)
 
-    def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
-        """A prediction of the model within, in the units of the targets."""
+    def _back(self, X: FloatArray, columns: FloatArray) -> None:
+        """Let columns of predictions of the model within be in the units of the targets."""
         affine = self._affine(X)
-        return prediction if affine is None else prediction._moved(affine.offset, affine.factor)
+        if affine is not None:
+            move(columns, self._within._columns, affine.offset, affine.factor)
 
     def _conditions_within(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray | None:
+        """The conditions of rows as the model within takes them."""
         if conditions is None or (affine := self._affine(X)) is None:
             return conditions
         return in_other_units(conditions, np.atleast_1d(affine.factor), self._shared)
 
     # Rows.
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        within = self._inputs(X, np.full((len(X), self._p or 1), np.nan) if Y is None else Y)
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
         targets = None if Y is None else self._targets(X, Y)
-        prediction = self._within._advance(within, targets, report, self._conditions_within(X, conditions))
-        self._note(X, Y)
-        return None if prediction is None else self._back(X, prediction)
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        passing.refuse_unfit(self, X)
-        return self._back(X, self._within._predict(self._inputs(X), conditions))
+        given = conditions if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
+        columns = self._within._pass(ops, self._inputs(X), targets, given, kept)
+        self._back(X, columns)
+        advanced = ops[ops[:, 1] & ADVANCE != 0, 0]
+        if len(advanced):
+            self._note(X[advanced[-1]])
+        return columns
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         within = self._within._derived(self._inputs(X), conditions)
@@ -106,7 +87,8 @@ class Mapped(Wrapper):
         if affine is not None:
             factor = np.broadcast_to(affine.factor, within.mean.shape)[:, :, None]
             mean, variance = factor * mean + self._offset_gradient(), factor**2 * variance
-        return self._back(X, within)._with_gradients(mean, variance)
+            within = within._moved(affine.offset, affine.factor)
+        return within._with_gradients(mean, variance)
 
     def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         within = self._inputs(X)
@@ -114,7 +96,8 @@ class Mapped(Wrapper):
         if map_of_inputs is None or np.any(self._offset_gradient()):
             return super()._uncertain(X, P, conditions)
         A = map_of_inputs[0]  # what is seen within is linear in the inputs
-        return self._back(X, self._within._uncertain(within, A @ P @ A.T, conditions))
+        predicted, affine = self._within._uncertain(within, A @ P @ A.T, conditions), self._affine(X)
+        return predicted if affine is None else predicted._moved(affine.offset, affine.factor)
 
     def _by_inputs(self, gradient: FloatArray) -> FloatArray | None:
         """Derivatives by the inputs within, (n, p, width), as derivatives by those of the rows; None: unknown."""
@@ -123,33 +106,6 @@ class Mapped(Wrapper):
     def _offset_gradient(self) -> FloatArray | float:
         """The derivative of the offset of targets by the inputs."""
         return 0.0
-
-    def _issued_width(self, p: int) -> int:
-        return self._within._issued_width(p)
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        prediction, issued = self._within._issue(self._inputs(X), conditions)
-        return self._back(X, prediction), issued
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        converted = self._conditions_within(X, conditions)
-        self._within._resolve(self._inputs(X), self._targets(X, Y), issued, converted)
-        if self._notes_late:
-            self._note(X, Y)
-
-    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
-        if not self._may_take_turns():
-            return super()._in_turn(learned, Y, X, issued)
-        given = self._inputs(learned), self._targets(learned, Y), self._inputs(X)
-        return self._back(X, self._within._in_turn(*given, issued))
-
-    def _memory_in_turn(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> FloatArray | None:
-        if not self._may_take_turns():
-            return None
-        return self._within._memory_in_turn(self._inputs(X), self._targets(X, Y), issued)
-
-    def _remember(self, X: FloatArray) -> None:
-        self._within._remember(self._inputs(X))
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         joint, affine = self._within._joint(self._inputs(X), conditions), self._affine(X)

@@ -11,7 +11,7 @@ from streamgp.contract.conditions import NOISE
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.settings import FloatArray
 from streamgp.wrappers.wrapper import Composite
 
@@ -42,20 +42,37 @@ class EachOutput(Composite):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {}
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        predictions: list[Any] = []
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        predictions, start = [], 0
         for j, model in enumerate(self._models):
             own = None if Y is None else np.ascontiguousarray(Y[:, j : j + 1])
             given = conditions
             if conditions is not None:
                 given = np.hstack([conditions[:, :NOISE], conditions[:, NOISE:][:, j : j + 1]])
-            predictions.append(model._advance(X, own, report, given))
-        return _side_by_side(predictions) if report else None
+            stop = start + model._kept_width
+            predictions.append(model._pass(ops, X, own, given, None if kept is None else kept[:, start:stop]))
+            start = stop
+        fewest = min(len(self._columns), *map(len, predictions))
+        return np.concatenate([one[:fewest] for one in predictions], axis=2)
 
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return _side_by_side([model._predict(X, conditions) for model in self._models])
+    @property
+    def _kept_width(self) -> int:
+        return sum(model._kept_width for model in self._models)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        first = self._models[0]._columns
+        return first if all(model._columns == first for model in self._models) else NUMBERS
+
+    def _told(self, columns: Sequence[Any]) -> Prediction:
+        return self._models[0]._told(columns) if len(self._columns) > len(NUMBERS) else Prediction(*columns[:3])
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         # Each output is that of its own model: a mixture in which that has all the weight.
@@ -96,9 +113,3 @@ class _EachTrajectories(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for j, part in enumerate(self._parts):
             part.record(values[:, j : j + 1], targets[:, j : j + 1])
-
-
-def _side_by_side(predictions: list[Any]) -> Prediction:
-    """Predictions of single outputs as one."""
-    together: Prediction = predictions[0]._each(lambda *parts: np.hstack(parts), *predictions[1:])
-    return together

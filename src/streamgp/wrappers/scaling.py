@@ -33,23 +33,13 @@ def to_standard(models: Array, starts: Array, values: Array, shift: Array, scale
                 out[t, j] = standard(values[t, j], shift[i, j], scale[i, j])
 
 
-@entry(*LANES, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, CUBE)
-def from_standard(
-    models: Array,
-    starts: Array,
-    mean: Array,
-    variance: Array,
-    noise: Array,
-    shift: Array,
-    scale: Array,
-    out: Array,
-) -> None:
-    """Means, variances and noises into out[0], out[1] and out[2]; one column of variances stands for all."""
-    several = variance.shape[1] > 1
+@entry(*LANES, MATRIX, MATRIX, CUBE)
+def from_standard(models: Array, starts: Array, shift: Array, scale: Array, out: Array) -> None:
+    """Means, variances and noises of predictions, (3, n, p), back from standard units."""
     for k in range(models.size):
         i = models[k]
-        for t in range(first_of(starts, k), end_of(starts, k, mean.shape[0])):
-            for j in range(mean.shape[1]):
-                out[0, t, j] = shift[i, j] + scale[i, j] * mean[t, j]
-                out[1, t, j] = scale[i, j] * scale[i, j] * variance[t, j if several else 0]
-                out[2, t, j] = scale[i, j] * scale[i, j] * noise[t, j if several else 0]
+        for t in range(first_of(starts, k), end_of(starts, k, out.shape[1])):
+            for j in range(out.shape[2]):
+                out[0, t, j] = shift[i, j] + scale[i, j] * out[0, t, j]
+                out[1, t, j] = scale[i, j] * scale[i, j] * out[1, t, j]
+                out[2, t, j] = scale[i, j] * scale[i, j] * out[2, t, j]

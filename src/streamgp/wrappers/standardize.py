@@ -10,29 +10,26 @@ from numpy.typing import NDArray
 
 from streamgp.compiled import address_of, compile_now
 from streamgp.contract import inputs
-from streamgp.contract.conditions import NOISE, WEIGHT
+from streamgp.contract.conditions import NOISE, WEIGHT, part
 from streamgp.contract.freerun import Independent, Trajectories
-from streamgp.contract.lanes import ALONE, PREDICTED, TAKEN, Lanes
-from streamgp.contract.laws import GAUSSIAN
-from streamgp.contract.model import Health, Row, Shape, StreamModel
-from streamgp.contract.prediction import NUMBERS, Prediction
+from streamgp.contract.lanes import ADVANCE, ALONE, LEARN, ONE, PREDICT, TAKE, TELL, Lanes, any_of, listed, with_kinds
+from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.prediction import NUMBERS
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import on, reset_memories
-from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
 from streamgp.wrappers.units import SHARED_UNITS, Scaling, center_and_spread, units_of
-from streamgp.wrappers.wrapper import StackableWrapper, joined
 
 TINY, FAR = 1e-150, 1e150  # no scale is less, or more: its square is still a number
 NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
-# The numbers of a calibration, and room for its bounds; those of none.
-Calibration = tuple[np.ndarray, FloatArray, FloatArray]
-NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 1, 1))
+# The numbers of a calibration, by how much its bounds are wider, and how many numbers of a line are its own; of none.
+Calibration = tuple[np.ndarray, FloatArray, FloatArray, int]
+NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 0)), 0
 
 
-class Standardize(StackableWrapper, Mapped):
+class Standardize(Mapped):
     """A stream model that sees inputs and targets with mean 0 and standard deviation 1.
 
     Mean and standard deviation are those of the first ``warmup`` rows and stay from then on, so that basis points never
@@ -67,10 +64,9 @@ class Standardize(StackableWrapper, Mapped):
         (35000.0, array([11.]))
     """
 
+    _stacks = True
     _stacked: dict[str, np.ndarray]  # all arrays by name, (models, ...) each; those of the first model:
     _unit_arrays: list[np.ndarray]  # of these the four of the units
-    _one_input: FloatArray  # a row that goes through quickly, in standard units
-    _one_target: FloatArray
     _scaling: Scaling
     _rows: FloatArray  # the kept rows and targets; 0 when the warm-up is over
     _kept_targets: FloatArray
@@ -86,10 +82,7 @@ class Standardize(StackableWrapper, Mapped):
         self._warmup = whole("warmup", warmup, at_least=2)
         self._screens = switch("screen", screen) and self._observes == "numbers"
         compile_now(scaling.to_standard, scaling.from_standard, outliers.screen, outliers.strike_out)
-        within = self._models[0]
-        # Models without a variance and those that adapt take more than one call.
-        self._in_one_call = isinstance(within, OnlineGP) and within._one_step and within.has_variance
-        if self._in_one_call:
+        if self._models[0]._direct:
             compile_now(conformal.calibrate, single.take)
 
     # The state.
@@ -123,7 +116,6 @@ class Standardize(StackableWrapper, Mapped):
     def _restack(self, arrays: list[np.ndarray]) -> None:
         self._stacked = dict(zip(self._stacked, arrays, strict=True))
         self._unit_arrays = arrays[:4]
-        self._one, self._one_input, self._one_target = Row.empty(), np.empty((1, arrays[0].shape[1])), np.empty((1, 1))
         first = [array[0] if len(array) else array for array in arrays]
         self._scaling = Scaling(*first[:4])
         self._rows, self._kept_targets, self._kept_conditions, self._begins, self._kept = first[4:9]
@@ -134,14 +126,14 @@ class Standardize(StackableWrapper, Mapped):
 
     def _changing(self) -> Iterable[Any]:
         # Units that stay, and rows that were kept for them, are as they are.
-        return (self._one, self._screen) if self._lanes is ALONE and self._settled else super()._changing()
+        return (self._screen,) if self._lanes is ALONE and self._settled else super()._changing()
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {name: array[0] for name, array in self._stacked.items()}
 
     # Rows, there and back.
 
-    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+    def _inputs(self, X: FloatArray) -> FloatArray:
         return self._standard(X, "input_shift", "input_scale")
 
     def _by_inputs(self, gradient: FloatArray) -> FloatArray:
@@ -163,25 +155,19 @@ class Standardize(StackableWrapper, Mapped):
         """What each model has, (models, p), for each of its rows; of a single model one row stands for all."""
         return each[0] if self._lanes is ALONE else np.repeat(each, np.diff(self._lanes.starts), axis=0)
 
-    def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
-        moved, gaussian = prediction, prediction.law == GAUSSIAN
-        if not gaussian or len(vars(prediction)) > len(NUMBERS):
-            with np.errstate(over="ignore"):  # in units of 1e150 a variance is infinite
-                moved = super()._back(X, prediction)
-        if not gaussian:
-            return moved
-        parts = prediction.mean, prediction.variance, prediction.noise
-        mean, variance, noise = (np.ascontiguousarray(part) for part in parts)  # the one kind that is compiled
+    def _back(self, X: FloatArray, columns: FloatArray) -> None:
         shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]
-        result = np.empty((3, *mean.shape))
-        scaling.from_standard(*self._lanes, mean, variance, noise, shift, scale, result)
-        if self._observes == "numbers" and not (scaled := self._scaled()).all():
+        if self._within._columns != NUMBERS:
+            with np.errstate(over="ignore"):  # in units of 1e150 a variance is infinite
+                super()._back(X, columns)
+        else:
+            scaling.from_standard(*self._lanes, shift, scale, columns)
+        if self._observes == "numbers" and len(columns) == len(NUMBERS) and not (scaled := self._scaled()).all():
             # In no unit nothing can be claimed; NaN, the variance of models that have none, stays.
-            unknown = np.broadcast_to(self._by_row(~scaled), mean.shape)
-            result[0] = np.where(unknown, self._by_row(shift[self._lanes.models]), result[0])
-            result[1][unknown] += np.inf
-            result[2][unknown] *= 0.0
-        return moved._with(mean=result[0], variance=result[1], noise=result[2])
+            unknown = np.broadcast_to(self._by_row(~scaled), columns[0].shape)
+            columns[0] = np.where(unknown, self._by_row(shift[self._lanes.models]), columns[0])
+            columns[1][unknown] += np.inf
+            columns[2][unknown] *= 0.0
 
     def _scaled(self) -> NDArray[np.bool_]:
         """Whether two targets had differed when units were taken, (models, p)."""
@@ -202,56 +188,152 @@ class Standardize(StackableWrapper, Mapped):
     def _screened(self, Y: FloatArray) -> FloatArray:
         return outliers.screened(self._stacked["screen"], Y, self._shared, self._lanes) if self._screens else Y
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        warm = self._warm()
-        if Y is not None and self._observes == "numbers":
-            unknown = warm & ~self._scaled().all(axis=1)
-            if unknown.any():
-                return self._advance_apart(unknown, X, Y, report, conditions)
-        if warm.all():
-            return super()._advance(X, Y, report, conditions)
-        return self._warm_up(X, Y, report, conditions)
+    # Rows.
 
-    # Targets that were all alike during the warm-up tell no scale. The first that differs does; what was learned before
-    # is 0 in any unit.
+    @property
+    def _in_one_call(self) -> bool:
+        """Whether a list of operations takes one compiled call, and its calibration, too."""
+        within: Any = self._models[0]
+        if not (within._direct and within._one_step and within.has_variance) or self._shape.d is None:
+            return False
+        if self._lanes is ALONE:
+            return bool(self._kept.item(0) == self._warmup) and (
+                self._observes != "numbers" or bool(self._known_scale.all())
+            )
+        return bool(self._warm().all()) and bool(self._scaled().all())
 
-    def _advance_apart(
-        self, unknown: np.ndarray, X: FloatArray, Y: FloatArray, report: bool, conditions: FloatArray | None
-    ) -> Prediction | None:
-        """Take the rows of models without a scale up to their first target that differs, and of all others together."""
-        models, counts = self._lanes.models, self._counts(X)
+    @property
+    def _one_step(self) -> bool:  # type: ignore[override]
+        return self._lanes is ALONE and self._in_one_call
+
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        if self._in_one_call:
+            columns = np.empty((3, len(X), self._unit_arrays[2].shape[1]))
+            self._do(ops, X, Y, conditions, kept, NOT_CALIBRATED, columns)
+            return columns
+        cold = ~self._warm()
+        if kept is not None and not cold.all():
+            ops = self._seen(ops, kept)
+        if not any_of(ops, ADVANCE | LEARN):
+            return super()._pass(ops, X, Y, conditions, kept)
+        unknown = np.zeros_like(cold) if self._observes != "numbers" else ~cold & ~self._scaled().all(axis=1)
+        if not cold.any() and not unknown.any():
+            return super()._pass(ops, X, Y, conditions, kept)
+        if self._lanes is ALONE:
+            return self._unsettled(ops, X, Y, conditions, kept)
+        # Whatever the models have come to, they go on side by side.
+        result, counts = np.empty((len(self._columns), len(X), self._unit_arrays[2].shape[1])), self._counts(X)
         first = np.cumsum(counts) - counts
-        predictions: list[Any] = []
-        places: list[np.ndarray] = []
+        for some in (cold, unknown, ~cold & ~unknown):
+            if some.any():
+                at, one = _ranges(first[some], counts[some]), self._of(self._lanes.models[some], counts[some])
+                do = one._warm_up if some is cold else one._unscaled if some is unknown else one._pass
+                own, lines = np.stack([np.arange(len(at)), ops[at, 1]], axis=1), _some(kept, at)
+                found = do(own, X[at], _some(Y, at), _some(conditions, at), lines)
+                result[: len(found), at] = found
+                if kept is not None and lines is not None:
+                    kept[at] = lines
+        return result
 
-        def take(some: np.ndarray, at: np.ndarray, how_many: np.ndarray) -> None:
-            """Rows of some models after those before them."""
-            if len(at):
-                one = self._of(models[some], how_many)
-                predictions.append(super(Standardize, one)._advance(X[at], Y[at], report, _some(conditions, at)))
-                places.append(at)
+    def _do(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+        calibration: Calibration,
+        columns: FloatArray,
+    ) -> None:
+        """Do operations in one compiled call, with a calibration that is around this model."""
+        model: Any = self._models[0]
+        none, numbers = X[:0], model._numbers
+        if kept is not None:
+            ops = self._seen(ops, kept[:, calibration[3] :])
+        given = none if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
+        status, _, at = single.take(
+            *(address_of(model._run), address_of(conformal.calibrate), numbers.records, numbers.buffers),
+            *(*self._lanes, ops, X, none if Y is None else Y, given, none if kept is None else kept, self._largest),
+            *(self._stacked["screen"] if self._screens else NO_SCREEN, *self._unit_arrays, *calibration, columns, 0, 0),
+        )
+        if status:
+            inputs.refuse(status, at, many=len(X) > 1)
 
-        for k in np.flatnonzero(unknown):
-            some, rows = np.array([k]), np.arange(first[k], first[k] + counts[k])
-            while len(rows):
-                differ = np.flatnonzero(self._differ(models[k], Y[rows]).any(axis=1))
-                alike = rows[: differ[0]] if len(differ) else rows
-                take(some, alike, np.array([len(alike)]))
-                rows = rows[len(alike) :]
-                if len(rows):
-                    told = self._take_scale(models[k], Y[rows[0]])
-                    take(some, rows[:1], np.array([1]))  # its prediction claims nothing yet
-                    self._stacked["scaled"][models[k]][told] = 1.0
-                    rows = rows[1:]
-        rest = np.flatnonzero(~unknown)
-        if len(rest) and counts[rest].any():
-            at = _ranges(first[rest], counts[rest])
-            one = self._of(models[rest], counts[rest])
-            predictions.append(one._advance(X[at], Y[at], report, _some(conditions, at)))
-            places.append(at)
-        return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
+    # A row that is issued during the warm-up, or while targets tell no scale, is predicted and no more: the rows of the
+    # warm-up are learned anew, in the order in which their targets come.
+
+    def _seen(self, ops: np.ndarray, kept: FloatArray) -> np.ndarray:
+        """The operations, where rows that were issued during the warm-up are taken when their targets come."""
+        if not kept.shape[1]:
+            return ops
+        rows, kinds = ops.T
+        unseen = (kinds & TAKE == LEARN) & np.isnan(kept[rows, 0])
+        for at in np.flatnonzero(unseen):  # unless they are issued by this list
+            unseen[at] = not (kinds[:at][rows[:at] == rows[at]] & ADVANCE).any()
+        return with_kinds(ops, kinds | ADVANCE * unseen) if unseen.any() else ops
+
+    def _unsettled(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        """Do operations of a single model whose units may change on the way."""
+        take = self._unscaled if self.frozen else self._warm_up
+        if np.array_equal(ops, listed(len(X), ops.item(1))):
+            return take(ops, X, Y, conditions, kept)
+        columns = np.full((len(self._columns), len(X), self._unit_arrays[2].shape[1]), np.nan)
+        for i, (row, kind) in enumerate(ops.tolist()):
+            at = slice(row, row + 1)
+            found = self._pass(ONE[kind], X[at], _some(Y, at), part(conditions, i, i + 1), _some(kept, at))
+            if kind & PREDICT:
+                columns[: len(found), at] = found
+        return columns
+
+    def _unscaled(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        """Take rows in order while targets have been alike, which tell no scale.
+
+        The first that differs does; what was learned before is 0 in any unit.
+        """
+        kind, counts = ops.item(1), self._counts(X)
+        stops, models = np.cumsum(counts), self._lanes.models
+        columns = np.empty((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
+
+        def take(model: int, start: int, stop: int) -> None:
+            if start < stop:
+                one, at = self._of(np.array([model]), np.array([stop - start])), slice(start, stop)
+                given = X[at], _some(Y, at), part(conditions, start, stop), _some(kept, at)
+                found = super(Standardize, one)._pass(listed(stop - start, kind), *given)
+                columns[: len(found), at] = found
+
+        for model, start, stop in zip(models.tolist(), (stops - counts).tolist(), stops.tolist(), strict=True):
+            while start < stop:
+                differ = np.zeros(1, bool) if Y is None or not kind & LEARN else self._differ(model, Y[start:stop])
+                told = np.flatnonzero(differ.any(axis=-1))
+                at = start + told[0] if len(told) else stop
+                take(model, start, at)
+                if len(told):
+                    outputs = self._take_scale(model, Y[at])  # type: ignore[index]
+                    take(model, at, at + 1)  # its prediction claims nothing yet
+                    self._stacked["scaled"][model][outputs] = 1.0
+                start = at + 1
+        return columns
 
     def _differ(self, model: int, Y: FloatArray) -> NDArray[np.bool_]:
         """Which targets, (n, p), tell a scale that is not known: they differ by more than rounding."""
@@ -272,23 +354,6 @@ class Standardize(StackableWrapper, Mapped):
         kept = self._kept if self._lanes is ALONE else self._stacked["kept"][self._lanes.models, 0]
         return np.asarray(kept == self._warmup)
 
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        warm, counts = self._warm(), self._counts(X)
-        for some, late in ((warm, True), (~warm, False)):
-            if not some.any():
-                continue
-            one, at = self._of(self._lanes.models[some], counts[some]), np.flatnonzero(np.repeat(some, counts))
-            if late and self._observes == "numbers":
-                for model, row in zip(np.repeat(self._lanes.models[some], counts[some]), at, strict=True):
-                    self._stacked["scaled"][model][self._take_scale(model, Y[row])] = 1.0
-            if late:
-                super(Standardize, one)._resolve(X[at], Y[at], issued[at], _some(conditions, at))
-            else:
-                one._advance(X[at], Y[at], False, _some(conditions, at))
-
-    def _may_take_turns(self) -> bool:
-        return self._settled and self._within._may_take_turns()
-
     def _counts(self, X: FloatArray) -> np.ndarray:
         """How many rows each model has."""
         return np.array([len(X)]) if self._lanes is ALONE else np.diff(self._lanes.starts)
@@ -298,66 +363,6 @@ class Standardize(StackableWrapper, Mapped):
         if self._lanes is ALONE:
             return self
         return on(self, Lanes(models, np.concatenate([[0], np.cumsum(counts)])))
-
-    def _quick(self) -> bool:
-        if self._in_one_call:  # the usual case first
-            warm = self._shape.d is not None and self._kept.item(0) == self._warmup
-            scaled = warm and (self._known_scale.item(0) > 0.0 or self._observes != "numbers")
-            return scaled and self._models[0]._quick()
-        return self._settled and super()._quick() and not self._models[0]._bounded
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        input_shift, input_scale, target_shift, target_scale = self._unit_arrays
-        scaling.to_standard(*ALONE, X, input_shift, input_scale, self._one_input)
-        if Y is not None:
-            scaling.to_standard(*ALONE, Y, target_shift, target_scale, self._one_target)
-        raw = self._models[0]._row(self._one_input, None if Y is None else self._one_target)
-        parts = raw.mean, raw.variance, raw.noise
-        scaling.from_standard(*ALONE, *parts, target_shift, target_scale, self._one.out)
-        return self._one
-
-    def _row_at_once(self, X: FloatArray, Y: FloatArray | None, calibration: Calibration) -> Row:
-        """Take a row as _row() does, and calibrate its prediction, in one compiled call."""
-        self._take_at_once(X, Y, calibration, NO_SCREEN)
-        return self._one
-
-    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
-        if self._in_one_call:
-            self._take_at_once(X, Y, NOT_CALIBRATED, self._own_screen)
-        else:
-            super()._take_row(X, Y)
-
-    @property
-    def _own_screen(self) -> FloatArray:
-        """What screens targets as they come from outside."""
-        return self._stacked["screen"] if self._screens else NO_SCREEN
-
-    def _take_at_once(self, X: FloatArray, Y: FloatArray | None, calibration: Calibration, screen: FloatArray) -> None:
-        """Take a row in one compiled call, which nothing interrupts: with the model within and what is around."""
-        model: Any = self._models[0]
-        numbers = model._numbers
-        input_shift, input_scale, target_shift, target_scale = self._unit_arrays
-        status = single.take(
-            address_of(model._run),
-            address_of(conformal.calibrate),
-            *ALONE,
-            X,
-            self._one_target if Y is None else Y,
-            self._largest,
-            screen,
-            input_shift,
-            input_scale,
-            target_shift,
-            target_scale,
-            numbers.records,
-            numbers.buffers,
-            model._one.out,
-            self._one.out,
-            *calibration,
-            PREDICTED if Y is None else TAKEN[True, True],
-        )
-        if status:
-            inputs.refuse(status, 0, many=False)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         known = self._observes != "numbers" or self._scaled().all()
@@ -372,44 +377,55 @@ class Standardize(StackableWrapper, Mapped):
     # The warm-up.
 
     def _warm_up(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
-    ) -> Prediction | None:
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
         """All models go on to their next renewals, then those that are due are renewed together, and again."""
+        kind = ops.item(1)
+        if kind & TELL or kind & TAKE == ADVANCE:
+            if kept is not None:
+                kept[:] = np.nan
+            return super()._pass(ops if kind & TELL else listed(len(X), kind & PREDICT), X, Y, conditions, None)
+        kind |= ADVANCE
         if self._lanes is ALONE and len(X) == 1 and not self._is_due():  # a row that is only kept, in fewer steps
-            prediction, at = super()._advance(X, Y, report, conditions), self._kept[0]
+            found, at = super()._pass(ONE[kind], X, Y, conditions, None), self._kept[0]
             self._rows[at], self._kept_targets[at] = X[0], np.nan if Y is None else Y[0]
             self._kept_conditions[at] = np.nan if conditions is None else conditions[0]
             self._kept[0] += 1
-            return prediction
-        predictions: list[Any] = []
-        places, models, left = [], self._lanes.models, self._counts(X)
+            return found
+        columns = np.empty((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
+        models, left = self._lanes.models, self._counts(X)
         first = np.cumsum(left) - left
         while left.any():
-            kept = self._stacked["kept"][models, 0]
-            cold, reached = kept < self._warmup, kept + left
-            renewal = np.minimum(self._warmup, _power_above(kept))
+            kept_rows = self._stacked["kept"][models, 0]
+            cold, reached = kept_rows < self._warmup, kept_rows + left
+            renewal = np.minimum(self._warmup, _power_above(kept_rows))
             # The last renewal within these rows undoes all before it; only predictions need the others.
             last = np.where(reached >= self._warmup, self._warmup, _power_above(reached) // 2)
-            unseen = cold & (last > kept) & (not report)
+            unseen = cold & (last > kept_rows) & (not kind & PREDICT)
             renewal = np.where(unseen, last, renewal)
-            taken = np.where(cold, np.minimum(left, renewal - kept), left)
+            taken = np.where(cold, np.minimum(left, renewal - kept_rows), left)
             for some in (cold & (taken > 0) & ~unseen, ~cold & (taken > 0)):
                 if some.any():
                     one, at = self._of(models[some], taken[some]), _ranges(first[some], taken[some])
-                    take = super(Standardize, one)._advance if cold[some][0] else one._advance
-                    predictions.append(take(X[at], _some(Y, at), report, _some(conditions, at)))
-                    places.append(at)
-            at, to = _ranges(first[cold], taken[cold]), _ranges(kept[cold], taken[cold])
+                    take = super(Standardize, one)._pass if cold[some][0] else one._pass
+                    found = take(listed(len(at), kind), X[at], _some(Y, at), _some(conditions, at), None)
+                    columns[: len(found), at] = found
+            at, to = _ranges(first[cold], taken[cold]), _ranges(kept_rows[cold], taken[cold])
             whose = np.repeat(models[cold], taken[cold])
             self._stacked["rows"][whose, to] = X[at]
             self._stacked["targets"][whose, to] = np.nan if Y is None else Y[at]
             self._stacked["conditions"][whose, to] = np.nan if conditions is None else conditions[at]
             self._stacked["kept"][models[cold], 0] += taken[cold]
-            due = cold & (kept + taken == renewal)
+            due = cold & (kept_rows + taken == renewal)
             if due.any():
                 self._renew(np.sort(models[due]))
             first, left = first + taken, left - taken
-        return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
+        return columns
 
     def _is_due(self) -> bool:
         """Whether the units of a single model are renewed after its next row."""
@@ -422,7 +438,7 @@ class Standardize(StackableWrapper, Mapped):
         targets = self._take_units(models, counts)
         whose, rows = np.repeat(models, counts), _ranges(np.zeros_like(counts), counts)
         fresh = self._pristine.clone()
-        fresh._prepare(Shape(self._stacked["rows"].shape[2], targets.shape[1], scalar=False, certain=True))
+        fresh._prepare(self._shape_within(self._stacked["rows"].shape[2], targets.shape[1]))
         if self._lanes is ALONE:
             self._within = fresh
         else:
@@ -439,7 +455,7 @@ class Standardize(StackableWrapper, Mapped):
             elif k:
                 reset_memories(one._within)
             X, conditions = (self._stacked[name][whose[at], rows[at]] for name in ("rows", "conditions"))
-            super(Standardize, one)._advance(X, targets[at], False, conditions)
+            super(Standardize, one)._pass(listed(len(X), TAKE), X, targets[at], conditions, None)
         done = models[counts == self._warmup]
         for name in ("rows", "targets", "conditions", "begins"):
             self._stacked[name][done] = 0
@@ -487,12 +503,6 @@ class Standardize(StackableWrapper, Mapped):
         s = self._scaling
         x, y = self._within._last_row()
         return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
-
-    def _note_target(self, y: FloatArray) -> None:
-        self._within._note_target(self._standard(y[None], "target_shift", "target_scale")[0])
-
-    def _recall(self, y: FloatArray) -> None:
-        self._within._recall(self._standard(y[None], "target_shift", "target_scale")[0])
 
     def _rows_until_settled(self) -> int:
         # A row that is yet to come decides how the warm-up ends: the rows are learned anew then.

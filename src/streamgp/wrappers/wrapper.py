@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from streamgp.contract import passing
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray
@@ -58,7 +57,11 @@ class Composite(StreamModel):
         if self._d is None:
             self._models = self._fresh()
         for model in self._models:
-            model._prepare(Shape(d, p, scalar=False, certain=True))
+            model._prepare(self._shape_within(d, p))
+
+    def _shape_within(self, d: int, p: int) -> Shape:
+        """The shape of rows as models within see them."""
+        return Shape(d, p, scalar=False, certain=True, ahead=self._ahead)
 
     def _fresh(self) -> list[StreamModel]:
         """The models within as they start; those of the settings stay as they are."""
@@ -145,24 +148,18 @@ class Wrapper(Composite):
             change(self._within)
         self._settings = self._settings | {"model": self._within.clone()}
 
-    def _empty(self) -> Prediction:
-        return passing.empty_like(self, self._within._empty())
+    @property
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._within._columns
+
+    def _told(self, columns: Sequence[Any]) -> Prediction:
+        return self._within._told(columns)
+
+    @property
+    def _kept_width(self) -> int:
+        return self._within._kept_width
 
     @property
     def inner(self) -> StreamModel:
         """A copy of the model within, to read what only models of its kind have."""
         return self._within.copy()
-
-
-class StackableWrapper(Wrapper):
-    """A wrapper that can stand for many, around a model that can."""
-
-    _stacks = True
-
-    def _quick(self) -> bool:
-        return bool(self._models[0]._quick())
-
-
-def joined(predictions: list[Prediction]) -> Prediction:
-    """Predictions of rows that follow each other, as one."""
-    return predictions[0]._followed_by(predictions[1:]) if len(predictions) > 1 else predictions[0]
