@@ -120,7 +120,7 @@ class Auto(StreamModel):
             "background": switch("background", background),
             "trees": trees is not False,
         }
-        self._tables: tuple[Table, ...] = ()
+        self._tables: tuple[Table, ...] = (self._fresh(1),)
 
     def lags_for(self, d: int) -> int:
         """Return how many past targets experts may use beside this many columns."""
@@ -128,8 +128,8 @@ class Auto(StreamModel):
 
     @property
     def _horizon(self) -> int:
-        """Rows between a row and its target."""
-        return int(self._settings["ahead"])
+        """Rows between a row and its target, where there is more than one."""
+        return int(self._settings["ahead"]) or (self._ahead if self._ahead > 1 else 0)
 
     # The state.
 
@@ -238,11 +238,14 @@ class Auto(StreamModel):
     def _refuses_noise(self, p: int) -> str:
         return ""
 
+    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
+        """Nothing is refused: the clock says what the time is."""
+
+    def _moment(self) -> None:
+        """Nothing stands outside of the clock."""
+
     def _refuses_free_run(self) -> str:
         return ""
-
-    def reset_memory(self) -> None:
-        super().reset_memory()
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         return _Futures(self, count)
@@ -252,21 +255,18 @@ class Auto(StreamModel):
         return rows[0][0], np.concatenate([y for _, y in rows])
 
     def _empty(self) -> Prediction:
-        parts = len(self._columns) if self._tables else 0
-        return passing.empty_like(self, self._told([np.empty((0, 1))] * parts)) if parts else super()._empty()
+        return passing.empty_like(self, self._told([np.empty((0, 1))] * len(self._columns)))
 
     # What can be read.
 
     @property
     def _shown(self) -> Table:
         """The table of the first output."""
-        if not self._tables:
-            return self._fresh(1)
         return self._tables[0]
 
     @property
     def rows_seen(self) -> int:
-        return self._tables[0].rows_seen if self._tables else 0
+        return self._tables[0].rows_seen
 
     @property
     def health(self) -> Health:

@@ -22,6 +22,7 @@ from streamgp.process import rare
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.state import LAYOUT
 from streamgp.settings import FloatArray
+from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import LIMITED, PRIOR, RANGE, ROOM, SPOKEN, VOICES
 
 # A new line has as many rows on which it was tried before it joined; fewer than these count as so many on which its
@@ -75,7 +76,7 @@ class Bank:
         self.seen, self.scale = np.zeros(RANGE), np.zeros(4)
         self.regrets, self.errors = np.zeros((3, 3, VOICES)), np.zeros((4, 0))
         self.covariances, self.slopes = np.zeros((3, 0, 0)), np.zeros((3, 0))
-        compile_now(step.see, step.run_lines, step.conclude)
+        compile_now(step.see, step.run_lines, step.weigh, aggregation.combine)
 
     @property
     def names(self) -> list[str]:
@@ -147,6 +148,14 @@ class Bank:
         units = [line.units if line.process is not None else np.zeros((2, len(line.columns))) for line in self.lines]
         self._units = np.ascontiguousarray(np.hstack([np.zeros((2, 0)), *units]))
         self._target_units = np.array([line.target_units for line in self.lines]).reshape(-1, 2).T.copy()
+        ends = self._table[:, step.FIRST_COLUMN] + self._table[:, step.COLUMNS]
+        self.lines = tuple(
+            line._replace(
+                units=self._units[:, row[step.FIRST_COLUMN] : end] if line.process is not None else line.units,
+                target_units=self._target_units[:, k],
+            )
+            for k, (line, row, end) in enumerate(zip(self.lines, self._table, ends, strict=True))
+        )
         self._forest = next((line.forest for line in self.lines if line.forest is not None), NO_FOREST)
 
     def start_behind(self, tried: dict[str, FloatArray]) -> None:
@@ -179,7 +188,7 @@ class Bank:
         K, said = len(self.lines), np.zeros((3, len(self.lines)))
         weights, scratch = np.zeros((2, K)), np.empty((2, SPOKEN))
         step.weigh(said, self.regrets, self.errors, self.slopes, self.scale, scratch[0], weights[0])
-        return weights[0]
+        return np.asarray(weights[0])
 
     @property
     def limited(self) -> int:
@@ -201,29 +210,37 @@ class Bank:
 
     # Rows.
 
-    def run(self, kinds: np.ndarray, rows: np.ndarray, F: FloatArray, y: FloatArray, given: FloatArray) -> FloatArray:
-        """Let all lines predict and learn rows, see step.run_lines(); (3, k, lines)."""
-        predicted = np.empty((3, len(kinds), len(self.lines)))
-        line, at = 0, 0
-        table = kinds, rows, F, y, given, self._clock, self._table, self._columns, self._units, self._target_units
+    def say(
+        self, ops: np.ndarray, F: FloatArray, y: FloatArray, given: FloatArray, kept: FloatArray, mixed: FloatArray
+    ) -> None:
+        """Let all lines predict and learn, and make one prediction of what they say.
+
+        Args:
+            ops: the operations, see contract/lanes.py.
+            F: (n, width) features.
+            y: (n,) targets.
+            given: (k, 3) conditions of the operations; (0, 3): there are none.
+            kept: a line for each row that waits for its target, see aggregation.combine(); (0, ...): none does.
+            mixed: (3, n) receives mean, variance and noise.
+        """
+        n, K = len(F), len(self.lines)
+        predicted = np.empty((3, n, K))
+        table = ops, F, y, given, self._clock, self._table, self._columns, self._units, self._target_units, self.sums
+        line, stopped = 0, -1
         while True:
-            status, line, stopped = step.run_lines(
-                *table, self.sums, *self._forest, self._records, self._buffer, predicted, line, at
-            )
+            numbers = *self._forest, self._records, self._buffer
+            status, line, stopped = step.run_lines(*table, *numbers, predicted, line, stopped + 1)
             if status != DUE_AFTER:
                 break
             process: Any = self.lines[line].process
             rare.settle(process._numbers.one(0))
-            at = stopped + 1
         if status:
-            inputs.refuse(status, stopped, many=len(kinds) > 1)
-        return predicted
-
-    def standing(self) -> tuple[Any, ...]:
-        """What step.conclude() takes from the bank."""
-        return (
-            *(self._discount, self._reach, self.numbers, self.seen, self.regrets, self.errors, self.covariances),
-            *(self.slopes, self.scale),
+            inputs.refuse(status, stopped, many=len(ops) > 1)
+        room = np.empty((3, n, K))
+        aggregation.combine(
+            *(aggregation.STACKED, self._discount, self._reach, ops, y, self.numbers, predicted, kept, self.seen),
+            *(self.regrets, self.errors, self.covariances, self.slopes, self.scale),
+            *(room[0], np.empty((n, SPOKEN)), room[1], room[2], mixed),
         )
 
     def changing(self) -> Iterator[np.ndarray]:

@@ -108,6 +108,25 @@ class Past:
             self.told[(first + np.arange(len(targets))) % len(self.told)] = targets
             self.known[0] += len(targets)
 
+    def tell_after(self, targets: FloatArray, filled: np.ndarray, learns: np.ndarray) -> None:
+        """Targets of operations that learn become known; the last one known stands for those of missing rows.
+
+        Args:
+            targets: (m,) of the first m operations that learn.
+            filled: (k,) rows that are missing before each operation.
+            learns: (k,) which operations learn.
+        """
+        if filled.any():
+            at = np.cumsum(learns)  # targets that are known after each operation
+            known = np.concatenate([[self.last], targets])
+            values = [
+                np.append(np.full(gap, known[min(after - learn, len(targets))]), known[after : after + learn])
+                for gap, after, learn in zip(filled, at, learns, strict=True)
+            ]
+            self.tell(np.concatenate(values))
+        else:
+            self.tell(targets)
+
     def bridge(self, rows: int) -> None:
         """So many rows are missing before the next one: the last target stands for theirs.
 

@@ -19,19 +19,20 @@ from streamgp.auto.forest import WINDOW, Forest
 from streamgp.auto.lines import Builder, Rows
 from streamgp.compiled import compile_now
 from streamgp.contract.conditions import TIME, WEIGHT
-from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT
+from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, TELL, listed, predicted_too
 from streamgp.contract.laws import gaussian_reach
 from streamgp.contract.model import Health, Shape, StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.recipes.naive import RunningMean
 from streamgp.settings import FloatArray
-from streamgp.wrappers import conformal, outliers
+from streamgp.wrappers import outliers
+from streamgp.wrappers.aggregation import ISSUED
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.drift import watch_beside
 
 MEMORY = 100  # rows over which errors count as recent
-REACH = 3.0  # a prediction is at most this many of the largest steps from the last target, or near the range of all
+REACH = 1.0  # a prediction is at most so many of the largest steps from the last target, or near the range of all
 # Fill values among the first targets cannot be told when they come. They are looked for whenever the rows have doubled:
 # in the end a target may lie 33 widths beyond the range of the others, and never less than 20 (wrappers/outliers.py).
 LOOKS = tuple(outliers.FEWEST << k for k in range(6))
@@ -41,6 +42,38 @@ NO_CONDITIONS = np.empty((0, WEIGHT + 2))
 # Of a row that waits, before its features: how many targets were known, the time between rows, and missing rows.
 KNOWN, EVERY, MISSING = range(3)
 WAITING = MISSING + 1
+
+
+class Lines(NamedTuple):
+    """What rows that wait for their targets keep, (n, ...) each: one line for each row.
+
+    Args:
+        waiting: how many targets were known, the time between rows, and missing rows.
+        features: of the row.
+        lines: what was said of it (aggregation.combine).
+        interval: its interval (conformal.calibrate).
+    """
+
+    waiting: FloatArray
+    features: FloatArray
+    lines: FloatArray
+    interval: FloatArray
+
+    @classmethod
+    def of(cls, kept: FloatArray, width: int) -> Lines:
+        """Those in one array, copied."""
+        ends = WAITING, WAITING + width, WAITING + width + ISSUED
+        return cls(*(np.ascontiguousarray(part) for part in np.split(kept, ends, axis=1)))
+
+    @classmethod
+    def none(cls, n: int, width: int, table: Table) -> Lines:
+        """Empty ones."""
+        return cls.of(np.empty((n, table._kept_width)), width)
+
+
+def listed_kinds(kinds: np.ndarray) -> np.ndarray:
+    """Operations of these kinds on rows in order."""
+    return np.stack([np.arange(len(kinds)), kinds], axis=1)
 
 
 class Plan(NamedTuple):
@@ -92,10 +125,8 @@ class Table(StreamModel):
         layout = self.layout
         self.past = Past(layout, self._room)
         self.bank = Bank(layout.clock, MEMORY, REACH * max(layout.ahead, 1)).placed(self.builder.naive())
-        calibrated = Calibrated(RunningMean(), level=self.level)
-        calibrated._ahead = max(layout.ahead, 1)
-        calibrated._prepare(Shape(0, 1))
-        self._intervals = calibrated
+        self._intervals = Calibrated(RunningMean(), level=self.level)
+        self._intervals._prepare(Shape(0, 1, scalar=False, certain=True, ahead=max(layout.ahead, 1)))
         self.kept = np.zeros((self._room, layout.own + 5))  # inputs, time, spacing, missing rows, known targets, target
         self.doubts, self.struck = np.zeros((1, outliers.NUMBERS)), np.zeros(1, dtype=np.int64)
         self.clock, self.ranks = choosing.begin()
@@ -104,234 +135,176 @@ class Table(StreamModel):
         self.tasks: tuple[Task, ...] = ()
         self.jobs: dict[Task, Any] = {}
         self._next = -1.0
-        self._said = np.empty((1, self._said_width))
-
-    @property
-    def _said_width(self) -> int:
-        return step.INTERVAL + self._intervals._kept
 
     # Rows.
 
     @property
     def _kept_width(self) -> int:
-        return WAITING + self.layout.width + self._said_width
+        return WAITING + self.layout.width + ISSUED + self._intervals._own_width
 
     @property
-    def _columns(self) -> tuple[str, ...]:
-        shape = ("shape",) * (self._intervals._parts - 4)
-        return "mean", "variance", "noise", "lower", "upper", *shape, "raw.mean", "raw.variance", "raw.noise"
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._intervals._columns
+
+    def _told(self, columns: Sequence[Any]) -> Prediction:
+        return self._intervals._told(columns)
 
     def _pass(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: FloatArray | None
-    ) -> FloatArray | None:
-        out, late = np.full((len(self._columns), len(X), 1), np.nan), None
-        if kept is not None:
-            parts = np.split(kept, [WAITING, WAITING + self.layout.width], axis=1)
-            late = tuple(np.ascontiguousarray(part) for part in parts)
-        start = 0
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        ops = predicted_too(ops)
+        out, start = np.full((len(self._columns), len(X), 1), np.nan), 0
+        y = np.full(len(X), np.nan) if Y is None else Y[:, 0].copy()
+        late = None if kept is None else Lines.of(kept, self.layout.width)
+        told = ops[:, 1] & (LEARN | TELL) == TELL  # a target without a row that learns it; a missing one is none
+        if told.any():
+            ops = ops[~(told & np.isnan(y[ops[:, 0]]))]
         while start < len(ops):
-            stop, doubted = self._until(ops, X, Y, start)
+            stop, doubted = self._until(ops, X, y, start)
             given = None if conditions is None else conditions[start:stop]
-            self._take(ops[start:stop], X, Y, given, late, doubted, out)
-            start = stop
-            if kept is None and int(self.clock[choosing.SEEN]) in self._looks and ops[stop - 1, 1] & LEARN:
+            self._take(ops[start:stop], X, y, given, late, doubted, out)
+            if late is None and int(self.clock[choosing.SEEN]) in self._looks and ops[stop - 1, 1] & LEARN:
                 self._look_back()
+            start = stop
         if late is not None:
             kept[:] = np.hstack(late)
         return out
 
-    def _until(self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, start: int) -> tuple[int, bool]:
+    def _until(self, ops: np.ndarray, X: FloatArray, y: FloatArray, start: int) -> tuple[int, bool]:
         """Up to which operation rows go together, and whether it is a single one whose target is doubted."""
         stop = min(len(ops), start + BLOCK)
         rows, kinds = ops[start:stop].T
-        learns = np.flatnonzero(kinds & LEARN)
-        gaps = np.flatnonzero((kinds & ADVANCE != 0) & (X[rows, -1] > 0)) if self.layout.ahead else ()
-        stop -= len(kinds) - int(next((at for at in gaps if at > 0), len(kinds)))
-        if not len(learns) or Y is None:
+        if self.layout.ahead and len(rows) > 1:
+            gaps = np.flatnonzero((kinds[1:] & ADVANCE != 0) & (X[rows[1:], -1] > 0))
+            stop = start + 1 + int(gaps[0]) if len(gaps) else stop
+        learns = np.flatnonzero(kinds[: stop - start] & LEARN)
+        if not len(learns):
             return stop, False
-        y = Y[rows[learns], 0]
-        learns = learns[learns < stop - start]
+        targets = y[rows[learns]]
         left = int(self._next_change() - self.clock[choosing.SEEN])
-        if len(learns) >= left:
-            learns = learns[:left]
+        missing = np.flatnonzero(np.isnan(targets))  # the next rows see what was predicted of it
+        most = min([left, *(missing[:1] + 1)])
+        if len(learns) >= most:
+            learns, targets = learns[:most], targets[:most]
             stop = start + int(learns[-1]) + 1
-        missing = np.flatnonzero(np.isnan(y[: len(learns)]))
-        if len(missing):  # the next rows see what was predicted of it
-            learns = learns[: missing[0] + 1]
-            stop = start + int(learns[-1]) + 1
-        y = y[: len(learns)]
-        if self.screen and len(y) and not (len(y) == 1 and outliers.within(self.doubts, y)):
-            states = self.doubts.copy()
-            left_over = outliers.doubted(states, y[:, None])[:, 0]
-            bad = np.flatnonzero(np.isnan(left_over) & ~np.isnan(y))
-            if len(bad):
-                at = start + int(learns[bad[0]])
-                if at > start:
-                    return at, False
-                return start + 1, True
+        if self.screen and not (len(targets) == 1 and outliers.within(self.doubts, targets)):
+            believed = outliers.doubted(self.doubts.copy(), targets[:, None])[:, 0]
+            doubts = np.flatnonzero(np.isnan(believed) & ~np.isnan(targets))
+            if len(doubts):
+                first = start + int(learns[doubts[0]])
+                return (first, False) if first > start else (start + 1, True)
         return stop, False
 
     def _take(
         self,
         ops: np.ndarray,
         X: FloatArray,
-        Y: FloatArray | None,
+        y: FloatArray,
         conditions: FloatArray | None,
-        late: tuple[FloatArray, ...] | None,
+        late: Lines | None,
         doubted: bool,
         out: FloatArray,
     ) -> None:
-        """Let rows pass that go together."""
+        """Do operations that go together."""
         rows, kinds = ops.T
-        n, d = len(ops), self.layout.own
         learns, advances = kinds & LEARN != 0, kinds & ADVANCE != 0
-        y = np.full(n, np.nan)
-        if Y is not None:
-            y[learns] = Y[rows[learns], 0]
-        F, at, said, waiting = self._seen(rows, kinds, X, y, late, doubted)
-        given = self._given(conditions)
-        if doubted:
-            y = self._doubt(kinds, at, F, y, given, said, out, rows)
-            kinds = kinds & ~PREDICT
+        targets = y[rows[kinds & (LEARN | TELL) != 0]]
+        # What follows sees the targets that came before it; what stands for the last one may depend on the prediction.
+        open_ = bool(learns.any()) and (doubted or bool(np.isnan(targets[-1])))
+        seen, waiting = self._seen(ops, X, targets[:-1] if open_ else targets, late)
+        if late is None:
+            ops, y, own = listed_kinds(kinds), y[rows], Lines.none(1 if doubted else 0, self.layout.width, self)
+            own.features[:1], told = seen[: len(own.features)], np.empty((len(self._columns), len(rows), 1))
         else:
-            known = y[learns]
-            if self.screen and not np.isnan(known).all():
-                outliers.doubt(self.doubts, known[:, None].copy())
-        never = learns & ~advances & np.isnan(waiting[:, KNOWN]) if late is not None else None
-        learned = y if never is None else np.where(never, np.nan, y)
-        mixed = self._say(kinds, at, F, learned, given, said, out, rows)
+            own, told = late, out
+        given = NO_CONDITIONS
+        if conditions is not None and not np.isnan(conditions[:, TIME + 1 :]).all():
+            given = np.ascontiguousarray(conditions)
+        if doubted:
+            ops, y = self._doubted(ops, seen, y, given, own, told)
+        elif learns.any() and self.screen:
+            outliers.doubt(self.doubts, y[ops[learns, 0]][:, None].copy())
+        if late is not None and np.isnan(late.waiting[rows[learns], KNOWN]).any():
+            y = np.where(np.isnan(late.waiting[:, KNOWN]), np.nan, y)  # never seen: nothing is learned
+        self._say(ops, seen, y, given, own, told)
+        if late is None:
+            out[:, rows] = told
         if advances.any():
-            self.past.x[:] = X[rows[advances][-1], :d]
-        if not learns.any():
-            return
-        means = said[at, step.INTERVAL] if late is not None or doubted else mixed[0]
-        if doubted or np.isnan(y[learns][-1]):
-            target = y[learns][-1]
-            value = next((v for v in (target, means[learns][-1], self.past.last) if np.isfinite(v)), np.nan)
-            self.past.tell(np.array([value] if np.isfinite(value) else []))
-        self._keep(F[at[learns]], waiting[learns], y[learns], means[learns])
+            self.past.x[:] = X[rows[advances][-1], : self.layout.own]
+        if learns.any():
+            at = ops[learns, 0]
+            means = own.interval[at, 0] if late is not None or doubted else told[0, at, 0]
+            if open_:
+                value = next((v for v in (y[at[-1]], means[-1], self.past.last) if np.isfinite(v)), np.nan)
+                self.past.tell(np.array([value] if np.isfinite(value) else []))
+            kept = waiting[learns] if late is None else late.waiting[at]
+            self._keep(seen[at], kept, y[at], means)
 
     def _seen(
-        self,
-        rows: np.ndarray,
-        kinds: np.ndarray,
-        X: FloatArray,
-        y: FloatArray,
-        late: tuple[FloatArray, ...] | None,
-        doubted: bool,
-    ) -> tuple[FloatArray, np.ndarray, FloatArray, FloatArray]:
-        """Features, in which rows of them operations are, what is said of rows, and what rows keep besides.
-
-        Targets become known on the way, but for the last one if it is missing or doubted.
-        """
-        d, past, n = self.layout.own, self.past, len(rows)
-        learns, advances = kinds & LEARN != 0, kinds & ADVANCE != 0
+        self, ops: np.ndarray, X: FloatArray, targets: FloatArray, late: Lines | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Features of rows, and what they keep besides; targets become known on the way."""
+        (rows, kinds), d, past = ops.T, self.layout.own, self.past
+        learns, advances = kinds & (LEARN | TELL) != 0, kinds & ADVANCE != 0
         now = kinds & (PREDICT | ADVANCE) != 0
         ticks = X[rows, d:]
         gaps = np.where(now, ticks[:, 2], 0.0).astype(np.int64)
         if self.layout.ahead and advances[0] and gaps[0]:
             past.bridge(int(gaps[0]))
             gaps[0] = 0
-        committed = np.where(advances, gaps, 0)
-        told = np.cumsum(learns) - learns + np.cumsum(committed)
-        known = past.known[0] + (told if past.known[0] else np.maximum(told - np.cumsum(committed), 0))
+        filled = np.where(advances & (past.known[0] > 0), gaps, 0)
+        known = past.known[0] + np.cumsum(learns) - learns + np.cumsum(filled)
         before = np.concatenate([past.x, X[rows[advances], :d]])[np.cumsum(advances) - advances]
-        targets = y[learns]
-        if len(targets) and (doubted or np.isnan(targets[-1])):
-            targets = targets[:-1]
-        self._tell(targets, committed, learns)
+        past.tell_after(targets, filled, learns)
         waiting = np.column_stack([known, ticks[:, 1], gaps]).astype(float)
-        hypothetical = np.where(advances, 0, gaps)
+        F = past.see(
+            *(np.ascontiguousarray(X[rows[now], :d]), np.ascontiguousarray(ticks[now]), known[now]),
+            *(np.where(advances, 0, gaps)[now], before[now]),
+        )
         if late is None:
-            F = past.see(np.ascontiguousarray(X[rows, :d]), np.ascontiguousarray(ticks), known, hypothetical, before)
-            return F, np.arange(n), self._said, waiting
-        own, F, said = late
-        if now.any():
-            F[rows[now]] = past.see(
-                np.ascontiguousarray(X[rows[now], :d]), np.ascontiguousarray(ticks[now]),
-                *(known[now], hypothetical[now], before[now]),
-            )
-            own[rows[now]] = waiting[now]
-        return F, rows, said, own[rows]
+            return F, waiting
+        late.features[rows[now]], late.waiting[rows[now]] = F, waiting[now]
+        return late.features, waiting
 
-    def _tell(self, targets: FloatArray, gaps: np.ndarray, learns: np.ndarray) -> None:
-        """Targets become known, with what stands for those of rows that are missing before them."""
-        past = self.past
-        if gaps.any() and past.known[0]:
-            at = gaps[learns][: len(targets)]
-            before = np.concatenate([[past.last], targets[:-1]]) if len(targets) else np.empty(0)
-            counts = np.stack([at, np.ones_like(at)], axis=1).ravel()
-            values = np.repeat(np.stack([before, targets], axis=1).ravel(), counts)
-            rest = int(gaps.sum() - at.sum())
-            last = targets[-1] if len(targets) else past.last
-            past.tell(np.concatenate([values, np.full(rest, last)]))
-        else:
-            past.tell(targets)
+    def _doubted(
+        self, ops: np.ndarray, F: FloatArray, y: FloatArray, given: FloatArray, kept: Lines, told: FloatArray
+    ) -> tuple[np.ndarray, FloatArray]:
+        """Predict a row whose target is doubted; what is left to do, and the target, NaN unless it was real.
 
-    def _given(self, conditions: FloatArray | None) -> FloatArray:
-        if conditions is None or np.isnan(conditions[:, TIME + 1 :]).all():
-            return NO_CONDITIONS
-        return np.ascontiguousarray(conditions)
-
-    def _doubt(
-        self,
-        kinds: np.ndarray,
-        at: np.ndarray,
-        F: FloatArray,
-        y: FloatArray,
-        given: FloatArray,
-        said: FloatArray,
-        out: FloatArray,
-        rows: np.ndarray,
-    ) -> FloatArray:
-        """The target of one row, if the lines explain it or others like it have come; otherwise NaN."""
-        if kinds[0] & PREDICT:
-            self._say(np.array([PREDICT]), at, F, np.full(1, np.nan), given, said, out, rows)
-        mean, state = said[at[0], step.INTERVAL], self.doubts[0]
-        low, high = state[outliers.LOWEST + 1], state[outliers.HIGHEST + 1]
-        beyond = max(low - y[0], y[0] - high)
-        if abs(y[0] - mean) <= (1.0 - EXPLAINED) * beyond:
+        It was if the lines explain it, or if others like it have come.
+        """
+        row, kind = ops[0].tolist()
+        if kind & PREDICT:
+            self._say(np.array([[row, PREDICT]]), F, y, given, kept, told)
+        state, target, mean = self.doubts[0], y[row], kept.interval[row, 0]
+        beyond = max(state[outliers.LOWEST + 1] - target, target - state[outliers.HIGHEST + 1])
+        if abs(target - mean) <= (1.0 - EXPLAINED) * beyond:
             state[outliers.EVIDENCE] = outliers.THIRD
-        return outliers.doubted(self.doubts, y[:, None])[:, 0]
+        y = y.copy()
+        y[row] = outliers.doubted(self.doubts, np.array([[target]]))[0, 0]
+        return np.array([[row, LEARN]]), y
 
     def _say(
-        self,
-        kinds: np.ndarray,
-        at: np.ndarray,
-        F: FloatArray,
-        y: FloatArray,
-        given: FloatArray,
-        said: FloatArray,
-        out: FloatArray,
-        rows: np.ndarray,
-    ) -> FloatArray:
-        """Let all lines predict and learn; what is made of what they say goes into out."""
-        n, intervals = len(kinds), self._intervals
-        predicted = self.bank.run(kinds, at, F, y, given)
-        mixed, bounds = np.empty((3, n)), np.empty((intervals._parts, n))
-        where = at if said is not self._said else np.zeros(n, dtype=np.int64)
-        numbers, ahead = intervals._numbers, max(self.layout.ahead, 1)
-        wider = np.ones(1)
-        if ahead > 1:
-            wider = intervals._wider(numbers.state.kind_rows[0, conformal.ABSOLUTE] + np.arange(n + 1))
-        step.conclude(
-            *(kinds, where, y, predicted, said, *self.bank.standing()),
-            *(numbers.records, numbers.buffers, wider, ahead, mixed, bounds),
-        )
-        told = kinds & PREDICT != 0
-        if told.any():
-            lower, upper, variance, noise = bounds[:4]
-            columns = np.vstack([mixed[:1], variance, noise, lower, upper, bounds[4:], mixed])
-            out[:, rows[told], 0] = self._shown(columns)[:, told]
-        return mixed
+        self, ops: np.ndarray, F: FloatArray, y: FloatArray, given: FloatArray, kept: Lines, told: FloatArray
+    ) -> None:
+        """Let all lines predict and learn; what is made of what they say goes into told, (columns, n, 1)."""
+        intervals, rows = self._intervals, ops[ops[:, 1] & PREDICT != 0, 0]
+        mixed = told[-3:].reshape(3, -1)
+        self.bank.say(ops, F, y, given, kept.lines, mixed)
+        intervals._calibrate(ops, y[:, None], kept.interval, told)
+        if len(rows) and not np.isfinite(told[1:3, rows].sum()):
+            told[:, rows, 0] = self._unknown(told[:, rows, 0])
 
-    def _shown(self, columns: FloatArray) -> FloatArray:
+    def _unknown(self, columns: FloatArray) -> FloatArray:
         """Before any line has something to say the prediction claims nothing: mean 0, an infinite variance.
 
         While no line has erred, no scale is known but the size of the first target.
         """
-        if np.isfinite(columns[[0, -2, -1]].sum()):
-            return columns
         mean, raw = columns[0], columns[-3:]
         unknown = np.isnan(mean)
         unscaled = np.isnan(raw[1] + raw[2]) & ~unknown & (mean != 0.0)
@@ -343,7 +316,7 @@ class Table(StreamModel):
         for variances in (columns[1:3], raw[1:]):
             variances[0, unknown] = np.inf
             variances[1, unknown] = 0.0
-        columns[2, unscaled] = raw[2, unscaled] = 0.0
+        columns[2, unscaled] = 0.0
         return columns
 
     def ahead(self, X: FloatArray, ticks: FloatArray, pasts: Sequence[Past]) -> FloatArray:
@@ -358,14 +331,10 @@ class Table(StreamModel):
         return self._asked(F)[0]
 
     def _asked(self, F: FloatArray) -> FloatArray:
-        n = len(F)
-        out, rows = np.empty((len(self._columns), n, 1)), np.arange(n)
-        self._say(np.full(n, PREDICT), rows, F, np.full(n, np.nan), NO_CONDITIONS, self._said, out, rows)
-        return out[..., 0]
-
-    def _told(self, columns: Sequence[Any]) -> Prediction:
-        mean, variance, noise, lower, upper, *shape = columns[:-3]
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, Prediction(*columns[-3:]), shape)
+        told = np.empty((len(self._columns), len(F), 1))
+        none = Lines.none(0, self.layout.width, self)
+        self._say(listed(len(F), PREDICT), F, np.full(len(F), np.nan), NO_CONDITIONS, none, told)
+        return told[..., 0]
 
     def _keep(self, F: FloatArray, waiting: FloatArray, y: FloatArray, mean: FloatArray) -> None:
         """Keep rows that are over; change what is due after them."""
@@ -420,7 +389,7 @@ class Table(StreamModel):
         self._fresh()
         X = np.ascontiguousarray(np.column_stack([rows[:, : d + 1], rows[:, d + 1 : d + 3]]))
         looks, self._looks = self._looks, ()
-        self._pass(np.column_stack([np.arange(seen), np.full(seen, ADVANCE | LEARN)]), X, left, None, None)
+        self._pass(listed(seen, TAKE), X, left, None, None)
         self._looks, self.struck[0] = looks, struck
 
     # The state.
@@ -430,7 +399,7 @@ class Table(StreamModel):
             raise ValueError(f"a table of {self.layout.own} inputs takes {self.layout.own + TICK} columns; got {d}")
 
     def _children(self) -> dict[str, Any]:
-        return {f"line.{k}": line.process for k, line in enumerate(self.bank.lines) if line.process is not None}
+        return {f"process.{k}": line.process for k, line in enumerate(self.bank.lines) if line.process is not None}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         named = {"kept": self.kept, "doubts": self.doubts, "struck": self.struck, "clock": self.clock}
@@ -455,7 +424,7 @@ class Table(StreamModel):
              None if line.process is None else line.process.clone()]
             for line in self.bank.lines
         ]
-        chosen = None if self.chosen is None else list(self.chosen)
+        chosen = None if self.chosen is None else self.chosen.written()
         return {
             "lines": lines, "events": list(self.events), "chosen": chosen, "tasks": [list(task) for task in self.tasks]
         } | super()._structure()
@@ -481,10 +450,6 @@ class Table(StreamModel):
         self.tasks = tuple(Task.read(task) for task in structure["tasks"])
         self._next = -1.0
         super()._rebuild(structure)
-
-    def _restore(self, saved: dict[str, np.ndarray]) -> None:
-        super()._restore(saved)
-        self.bank = self.bank.placed(self.bank.lines)  # units are in the table of the bank, too
 
     def _check_restored(self) -> None:
         self.past.check()

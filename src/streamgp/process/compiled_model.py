@@ -36,6 +36,11 @@ class CompiledModel(StreamModel):
             numbers.counters["rows_seen"] = self._numbers.counters["rows_seen"]
         self._numbers, self._state = numbers, numbers.state
 
+    def _place_at(self, records: np.ndarray, buffers: np.ndarray) -> None:
+        """Go on with a copy of the numbers in another place, (1, ...) each."""
+        self._numbers = self._numbers.at(records, buffers)
+        self._state = self._numbers.state
+
     # Rows.
 
     def _pass(
