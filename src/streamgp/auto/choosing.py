@@ -267,10 +267,10 @@ def _base(table: Any) -> list[str]:
 
 
 def _by_view(table: Any, names: list[str]) -> list[str]:
-    """Names of processes, those that see the same together."""
+    """Names of processes, those that see the same columns together."""
     processes, parts = table.builder.processes(), dict[Any, list[str]]()
     for name in names:
-        parts.setdefault(processes[name][0], []).append(name)
+        parts.setdefault(processes[name][0].columns, []).append(name)
     return ["+".join(part) for part in parts.values()]
 
 
@@ -287,7 +287,7 @@ def _plan(table: Any, names: list[str], begin: int, start: int, due: int, suffix
 
 def _plan_warmup(table: Any, start: int, due: int) -> None:
     builder, names = table.builder, list(table.builder.processes())
-    others = [LINES, OVER_TIME]
+    others = [LINES] if due == joins(table)[0] < table.warmup else [LINES, OVER_TIME]  # seasons take longer to be seen
     if due == table.warmup and due > joins(table)[0]:
         order = _order(table, [*names, *_over_time(table)])[: builder.sizes.stay[0]]
         names = [name for name in order if name in builder.processes()]

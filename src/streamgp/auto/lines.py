@@ -11,7 +11,8 @@ from streamgp.auto import over_time, search
 from streamgp.auto.bank import Line
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, Sizes, candidate, least_squares
 from streamgp.auto.features import Layout
-from streamgp.auto.step import FOREST, MEAN, PROCESS, VALUE
+from streamgp.auto.step import MEAN, PROCESS, VALUE
+from streamgp.batch import FullGP
 from streamgp.contract.model import Shape
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior
@@ -145,20 +146,23 @@ class Builder(NamedTuple):
             known: lines that there are, by name; a search goes on from what they have.
             suffix: of the names.
         """
-        processes, found, lines = self.processes(), dict[View, Any](), []
+        processes, found, lines = self.processes(), dict[tuple[int, ...], FullGP | None](), []
         for name in names:
             view, kind = processes[name]
             model = self._candidate(kind, len(view.columns))
-            X, y, _ = self._standard(view, rows)
-            if self.tune and np.count_nonzero(np.isfinite(y)) >= FEWEST:
-                if view not in found:
-                    start = next(
-                        (known[one].process for one in known if one in processes and processes[one][0] == view
-                         and not CANDIDATES[processes[one][1]].spectral), None
-                    )
-                    found[view] = search.exact(self._candidate("KRLST", len(view.columns)), start, X, y)
-                if found[view] is not None:
-                    model = search.tuned(model, found[view])
+            if self.tune and np.count_nonzero(np.isfinite(rows.y)) >= FEWEST:
+                # One search for all that see the same columns: for the change, where there is one.
+                searched = view._replace(change="lags" in view.label or view.change)
+                X, y, (_, unit) = self._standard(searched, rows)
+                if view.columns not in found:
+                    alike = (one for one in known if processes.get(one, (None, ""))[0] == searched)
+                    start = next((known[one].process for one in alike if not CANDIDATES[processes[one][1]].spectral), None)
+                    found[view.columns] = search.exact(self._candidate("KRLST", len(view.columns)), start, X, y)
+                batch = found[view.columns]
+                if batch is not None:
+                    own = self._standard(view, rows)
+                    scale = (unit[1] / own[2][1][1]) ** 2
+                    model = search.tuned(model, batch, scale, own[0], own[1])
             lines.append(self._learned(name + suffix, view, model, rows))
         return lines
 
@@ -233,6 +237,3 @@ def ridge(X: FloatArray, y: FloatArray) -> tuple[float, float]:
     evidence = -0.5 * (len(y) * np.log(noise) + np.log(share).sum(axis=1))
     best = int(np.argmax(evidence))
     return float(PRECISIONS[best]), float(evidence[best])
-
-
-__all__ = ["FOREST", "Builder", "Line", "Rows", "View"]

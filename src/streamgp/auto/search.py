@@ -12,7 +12,6 @@ import numpy as np
 
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.evidence import WIDEST, Evidence
-from streamgp.contract.model import StreamModel
 from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
@@ -26,7 +25,7 @@ FEATURES, ITERATIONS = 100, 12
 NOISES, VARIANCES = np.logspace(-6, 0, 25), np.logspace(-2, 2, 17)
 
 
-def exact(model: StreamModel, known: StreamModel | None, X: FloatArray, y: FloatArray) -> FullGP | None:
+def exact(model: OnlineGP, known: OnlineGP | None, X: FloatArray, y: FloatArray) -> FullGP | None:
     """The exact process of a model for standard units on these rows; None where the evidence says nothing of it.
 
     Args:
@@ -45,14 +44,25 @@ def exact(model: StreamModel, known: StreamModel | None, X: FloatArray, y: Float
     return found if isinstance(found, FullGP) else None
 
 
-def tuned(model: StreamModel, found: FullGP) -> StreamModel:
-    """A model that has learned nothing, with the hyperparameters of an exact process."""
-    if not (isinstance(model, OnlineGP) and isinstance(parts := model._features, Fourier)):
-        return with_hyperparameters(model, found)
+def tuned(model: OnlineGP, found: FullGP, scale: float, X: FloatArray, y: FloatArray) -> OnlineGP:
+    """A model that has learned nothing, with the hyperparameters of an exact process.
+
+    Args:
+        model: the recipe.
+        found: the exact process.
+        scale: the variance of its targets over that of the model's, which are the same but for a column and their unit.
+        X: (n, d) rows as the model sees them.
+        y: (n,) targets, NaN where missing.
+    """
+    parts = model._features
+    if not isinstance(parts, Fourier):
+        return with_hyperparameters(model, found) if scale == 1.0 else _in_unit(model, found, scale)
     lengths = [np.ravel(value) for name, value in found.hyperparameters.items() if name.endswith("lengthscale")]
-    X, Y = found._solution.X, found._solution.L @ found._solution.z
     if not lengths or lengths[0].size not in (1, X.shape[1]) or parts.given is not None:
         return model  # another kernel, or frequencies that were given
+    known = np.flatnonzero(np.isfinite(y))
+    some = np.sort(np.random.default_rng(0).choice(known, min(len(known), len(found._solution.X)), replace=False))
+    X, Y = X[some], y[some, None]
     shared = np.clip(np.resize(lengths[0], X.shape[1]), *WIDEST)  # where an input is all but constant
     starts = [shared] if parts.lengthscale is None else [shared, np.resize(parts.lengthscale, X.shape[1])]
     few = [parts.replaced(features=min(parts.features, FEATURES), lengthscale=one) for one in starts]
@@ -61,6 +71,15 @@ def tuned(model: StreamModel, found: FullGP) -> StreamModel:
     lengthscale = start.fit(X, Y, Evidence(restarts=0, iterations=ITERATIONS)).hyperparameters["lengthscale"]
     variance, noise, _ = _scales(parts.replaced(lengthscale=lengthscale), X, Y)
     return model.replaced(lengthscale=lengthscale, variance=variance, noise=noise)
+
+
+def _in_unit(model: OnlineGP, found: FullGP, scale: float) -> OnlineGP:
+    """A model with the hyperparameters of an exact process whose targets have so many times the variance."""
+    tuned = with_hyperparameters(model, found)
+    kernel = tuned.get_params()["kernel"]
+    named = {name: value for name, value in found.hyperparameters.items() if name.endswith("variance")}
+    scaled = kernel.replaced(**{name.replace(".", "__"): scale * float(value) for name, value in named.items()})
+    return tuned.replaced(kernel=scaled, noise=scale * tuned.get_params()["noise"])
 
 
 def _scales(features: Fourier, X: FloatArray, Y: FloatArray) -> tuple[float, float, float]:

@@ -307,7 +307,7 @@ class Table(StreamModel):
         """
         mean, raw = columns[0], columns[-3:]
         unknown = np.isnan(mean)
-        unscaled = np.isnan(raw[1] + raw[2]) & ~unknown & (mean != 0.0)
+        unscaled = ~np.isfinite(columns[1] + columns[2]) & ~unknown & (mean != 0.0)
         half = np.where(unknown, np.inf, gaussian_reach(self.level) * np.abs(mean))
         changed = unknown | unscaled
         columns[0, unknown] = raw[0, unknown] = 0.0
