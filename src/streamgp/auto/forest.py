@@ -1,0 +1,222 @@
+"""Trees at the table: a forest that LightGBM trains, kept as plain arrays and predicted without it.
+
+A forest is trained anew on a window of the last rows, ever more rows apart. Its sizes are bounded by ``TREES`` and
+``LEAVES``, so that it has a fixed place in a state and in a snapshot; where no forest has been trained yet, the place
+is that of a forest that says 0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import MATRIX, VECTOR, WHOLES, compiled, entry
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray
+
+Array = np.ndarray
+
+TREES, LEAVES = 50, 31
+SPLITS = LEAVES - 1  # of a tree, at most
+WINDOW = 5000  # rows that a forest is trained on
+# Rows after which a forest is trained anew: they grow by half, and come at most so many rows apart.
+GROWING, APART = (300, 500, 750, 1125, 1687, 2530, 3795, 5692), 2000
+# The same trees for the same rows on every run; the other settings are LightGBM's own.
+SETTINGS = (
+    f"num_leaves={LEAVES} learning_rate=0.1 min_data_in_leaf=20 "
+    "deterministic=true force_row_wise=true num_threads=1 verbosity=-1"
+)
+LIBRARY = "lib_lightgbm.*"
+FLOAT32, FLOAT64, BY_ROWS = 0, 1, 1  # as its C interface calls them
+# What is known of a split: the feature, and where a row goes next. At or above 0 that is a split, below it ~leaf.
+FEATURE, LEFT, RIGHT, MISSING, COLUMNS = range(5)
+NO_SPLIT = -1  # as the feature of a tree's first split: the tree is one leaf
+DEFAULT_LEFT, KIND, NAN = (
+    2,
+    2,
+    2,
+)  # of LightGBM's decision types: a bit, where the kind of missing values stands, a kind
+
+
+class Forest(NamedTuple):
+    """A sum of regression trees.
+
+    Args:
+        splits: (TREES * SPLITS, COLUMNS), those of one tree after the other; each stands before the splits below it.
+        numbers: (TREES, SPLITS + LEAVES) thresholds of the splits, and values of the leaves.
+    """
+
+    splits: NDArray[np.int64]
+    numbers: FloatArray
+
+    @classmethod
+    def empty(cls) -> Forest:
+        """Return a forest that says 0 of every row."""
+        splits = np.full((TREES * SPLITS, COLUMNS), NO_SPLIT, dtype=np.int64)
+        return cls(splits, np.zeros((TREES, SPLITS + LEAVES)))
+
+    def predict(self, F: FloatArray) -> FloatArray:
+        """Return what the trees say of rows (n, d): (n,)."""
+        out = np.empty(len(F))
+        predict_forest_of_rows(self.splits, self.numbers, np.ascontiguousarray(F, dtype=float), out)
+        return out
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return what a snapshot keeps, in as few bytes as it takes."""
+        return {"splits": self.splits.astype(np.int16), "numbers": self.numbers}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], d: int) -> Forest:
+        """Return the forest that was kept.
+
+        Args:
+            arrays: what ``to_arrays`` returned.
+            d: numbers of a row.
+        """
+        forest = cls(arrays["splits"].astype(np.int64), np.asarray(arrays["numbers"], dtype=float))
+        for name, values, empty in zip(forest._fields, forest, cls.empty(), strict=True):
+            if values.shape != empty.shape:
+                raise ValueError(f"{name} of a forest must have the shape {empty.shape}; got {values.shape}")
+        require("numbers", forest.numbers)
+        for tree in forest.splits.reshape(TREES, SPLITS, COLUMNS):
+            n = int((tree[:, FEATURE] != NO_SPLIT).sum())
+            features, below = tree[:n, FEATURE], tree[:n, LEFT : RIGHT + 1]
+            leads_on = np.where(below < 0, below >= ~n, (below > np.arange(n)[:, None]) & (below < n))
+            if not (leads_on.all() and np.all((features >= 0) & (features < d))):
+                raise ValueError(f"splits of a forest must lead to leaves by features of rows of {d} numbers")
+        return forest
+
+
+def due(seen: int) -> bool:
+    """Return whether a forest is trained after this many rows."""
+    late = seen - GROWING[-1]
+    return seen in GROWING or (late > 0 and late % APART == 0)
+
+
+def without_trees() -> str:
+    """Return why there are no trees, in one sentence; nothing where LightGBM can be used."""
+    return "" if isinstance(found := _library(), ctypes.CDLL) else found
+
+
+@cache
+def _library() -> ctypes.CDLL | str:
+    """LightGBM's library, or why there is none; its Python package, which takes long to import, is not needed."""
+    package = find_spec("lightgbm")
+    if package is None or not package.submodule_search_locations:
+        return "No trees, because LightGBM is not installed; to have them: pip install 'streamgp[trees]'."
+    folder = Path(package.submodule_search_locations[0])
+    try:
+        path = next(path for place in ("lib", "bin", "..") for path in (folder / place).glob(LIBRARY))
+        return ctypes.CDLL(str(path))
+    except StopIteration:
+        return f"No trees, because LightGBM has no library in {folder}; install it anew."
+    except OSError as error:  # a slim machine has no libgomp
+        return f"No trees, because LightGBM cannot be loaded: {error}."
+
+
+def train(
+    F: FloatArray, y: FloatArray, *, base: FloatArray | None = None, columns: Sequence[int] | None = None
+) -> Forest | None:
+    """Return trees for the target, or for its difference from a base; None where there is no LightGBM, or no row.
+
+    Args:
+        F: (n, d) rows; NaN where a number is missing.
+        y: (n,) targets; rows where they are missing are left out.
+        base: (n,) what the trees are to add to, such as the last target.
+        columns: those of F that the trees may look at; a forest predicts from whole rows all the same.
+    """
+    target = y if base is None else y - base
+    known = np.isfinite(target)
+    if not known.any() or without_trees():
+        return None
+    looked_at, target = np.arange(F.shape[1]) if columns is None else np.asarray(columns), target[known]
+    # LightGBM keeps targets in single precision: in these units it can.
+    offset, unit = target.mean(), target.std() or 1.0
+    text = _grown(np.ascontiguousarray(F[known][:, looked_at], dtype=float), (target - offset) / unit)
+    forest = _read(text, looked_at)
+    forest.numbers[:, SPLITS:] *= unit
+    forest.numbers[0, SPLITS:] += offset
+    return forest
+
+
+def _grown(F: FloatArray, z: FloatArray) -> str:
+    """LightGBM's own text of the trees for targets z; F lies row by row."""
+    library: Any = _library()
+    rows, booster, labels = ctypes.c_void_p(), ctypes.c_void_p(), z.astype(np.float32)
+    settings, finished, size = SETTINGS.encode(), ctypes.c_int(), ctypes.c_int64()
+
+    def call(name: str, *arguments: Any) -> None:
+        if getattr(library, name)(*arguments) != 0:
+            library.LGBM_GetLastError.restype = ctypes.c_char_p
+            raise RuntimeError(f"LightGBM: {library.LGBM_GetLastError().decode()}")
+
+    try:
+        matrix = F.ctypes.data_as(ctypes.c_void_p), ctypes.c_int(FLOAT64), *map(ctypes.c_int32, F.shape)
+        call("LGBM_DatasetCreateFromMat", *matrix, ctypes.c_int(BY_ROWS), settings, None, ctypes.byref(rows))
+        target = labels.ctypes.data_as(ctypes.c_void_p), ctypes.c_int(len(labels)), ctypes.c_int(FLOAT32)
+        call("LGBM_DatasetSetField", rows, b"label", *target)
+        call("LGBM_BoosterCreate", rows, settings, ctypes.byref(booster))
+        for _ in range(TREES):
+            call("LGBM_BoosterUpdateOneIter", booster, ctypes.byref(finished))
+            if finished.value:
+                break
+        for _ in range(2):  # how long the text is, and the text
+            text = ctypes.create_string_buffer(max(size.value, 1))
+            which = ctypes.c_int(0), ctypes.c_int(TREES), ctypes.c_int(0)
+            call("LGBM_BoosterSaveModelToString", booster, *which, ctypes.c_int64(size.value), ctypes.byref(size), text)
+        return text.value.decode()
+    finally:
+        for free, handle in (("LGBM_BoosterFree", booster), ("LGBM_DatasetFree", rows)):
+            if handle:
+                call(free, handle)
+
+
+def _read(text: str, features: NDArray[np.int64]) -> Forest:
+    """The forest in LightGBM's own text, in which children below 0 are leaves, too."""
+    forest = Forest.empty()
+    trees, _, _ = text.partition("\nend of trees")
+    for tree, lines in enumerate(trees.split("\nTree=")[1:]):
+        fields = dict(line.partition("=")[::2] for line in lines.splitlines())
+        values = np.array(fields["leaf_value"].split(), dtype=float)
+        forest.numbers[tree, SPLITS : SPLITS + len(values)] = values
+        if (n := len(values) - 1) == 0:
+            continue
+        thresholds = np.array(fields["threshold"].split(), dtype=float)
+        feature, left, right, kinds = (
+            np.array(fields[name].split(), dtype=int)
+            for name in ("split_feature", "left_child", "right_child", "decision_type")
+        )
+        # A split that has seen no missing value takes one for 0.
+        missing = np.where(kinds >> KIND == NAN, kinds & DEFAULT_LEFT != 0, thresholds >= 0.0)
+        forest.splits[tree * SPLITS :][:n] = np.column_stack([features[feature], left, right, missing])
+        forest.numbers[tree, :n] = thresholds
+    return forest
+
+
+@compiled
+def predict_forest(splits: Any, numbers: Array, f: Array) -> float:
+    """What a forest says of a row f, (d,)."""
+    total = 0.0
+    for tree in range(numbers.shape[0]):
+        first = tree * SPLITS
+        at = NO_SPLIT if splits[first, FEATURE] == NO_SPLIT else 0
+        while at >= 0:
+            x = f[splits[first + at, FEATURE]]
+            left = splits[first + at, MISSING] == 1 if np.isnan(x) else x <= numbers[tree, at]
+            at = splits[first + at, LEFT] if left else splits[first + at, RIGHT]
+        total += numbers[tree, SPLITS - 1 - at]
+    return total
+
+
+@entry(WHOLES, MATRIX, MATRIX, VECTOR)
+def predict_forest_of_rows(splits: Any, numbers: Array, F: Array, out: Array) -> None:
+    """What a forest says of rows F, (n, d), into out, (n,)."""
+    for t in range(F.shape[0]):
+        out[t] = predict_forest(splits, numbers, F[t])
