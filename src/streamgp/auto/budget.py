@@ -1,9 +1,8 @@
 """Budget: how much of the processor's time a row may take, and what that pays for.
 
 Times come from a fixed table, not from the machine: the same setting gives the same members, and so the same numbers,
-everywhere. The table is rounded from rows in blocks on one idle core of an x86 server; benchmarks/auto_cost.py prints
-what another machine takes beside it, which on an ARM server is 0.9 to 1.12 times the table. Rows that come one by one
-take about half a millisecond more, whatever the members.
+everywhere. The table is rounded from rows in blocks on one idle core of an x86 server; an ARM server takes 0.9 to 1.12
+times as long. Rows that come one by one take about half a millisecond more, whatever the members.
 """
 
 from __future__ import annotations

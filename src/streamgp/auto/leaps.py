@@ -17,7 +17,8 @@ from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 from streamgp.wrappers.outliers import COMMON, FADING, FEW_DOUBTED, FEWEST, SOME, THIRD, strike_out
 
-STEPS = 3.0  # of the largest so far, beyond which a step is a leap; chosen on CHOSEN_AHEAD_ON of benchmarks/auto.py
+# Of the largest step so far, beyond which one is a leap; chosen on CHOSEN_AHEAD_ON of benchmarks/auto_streams.py.
+STEPS = 3.0
 # The state of one output: the last target that was believed, the lowest and the highest of them, the last target if it
 # was doubted, else NaN, the largest step from one to the next, how many steps there were, how many targets were
 # doubted, and the evidence that these are real.
