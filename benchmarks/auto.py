@@ -83,7 +83,7 @@ def cost(seconds: list[float], n: int, model: Any) -> dict[str, Any]:
 
 LAGS, FORGETTING = (3, 10, 24), (1.0, 0.999)
 SETTLED_ROWS = 50  # from which the units of least squares are taken
-LARGEST = 1e3  # the prior variance of a coefficient in these units
+LARGEST = 1e6  # the prior variance of a coefficient in these units
 
 
 def known_then(data: Stream, horizon: int, lags: int, before: bool = False) -> np.ndarray:
@@ -115,8 +115,9 @@ def by_least_squares(data: Stream, horizon: int) -> dict[str, Said]:
 
 
 def least_squares(F: np.ndarray, y: np.ndarray, horizon: int, factor: float) -> np.ndarray:
-    center, scale = F[:SETTLED_ROWS].mean(axis=0), F[:SETTLED_ROWS].std(axis=0)
-    F = np.column_stack([np.ones(len(F)), (F - center) / np.where(scale > 0.0, scale, 1.0)])
+    first, all_rows = F[:SETTLED_ROWS].std(axis=0), F.std(axis=0)
+    scale = np.where(first > 1e-9 * all_rows, first, all_rows)  # a season before, there was nothing at first
+    F = np.column_stack([np.ones(len(F)), (F - F[:SETTLED_ROWS].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)])
     offset, unit = np.nanmean(y[:SETTLED_ROWS]), np.nanstd(y[:SETTLED_ROWS]) or 1.0
     z, mean, d = (y - offset) / unit, np.empty(len(y)), F.shape[1]
     w, P = np.zeros(d), LARGEST * np.eye(d)
