@@ -1,7 +1,8 @@
 """The rules of Committee on the same predictions of the same experts, where streams stay, drift or change abruptly.
 
-``python benchmarks/auto.py rules`` writes benchmarks/results/auto_rules.json and the table in docs/models/committee.md.
-Beside our rules stands BOA [Wintenberger 2017], the usual alternative to ML-Poly, in plain NumPy.
+``python benchmarks/auto_rules.py`` writes benchmarks/results/auto_rules.json and the table in docs/models/committee.md;
+with --render only the table. Beside our rules stands BOA [Wintenberger 2017], the usual alternative to ML-Poly, in
+plain NumPy.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from record import blas, environment, measured_on
-from streamgp.auto.candidates import LEAST_SQUARES, least_squares
+from calibration import command
+from main_job import filled
+from record import ROOT, blas, environment, measured_on
 from streamgp.evaluate.metrics import rmse
 from tables import table
 
+RESULTS = ROOT / "benchmarks" / "results" / "auto_rules.json"
 ROWS, INPUTS, NOISE = 4000, 3, 0.1
 SEEDS = range(5)
 BORN = 100  # the Gaussian processes speak from this row on
 AFTER = 200  # rows that do not count
+FORGETTING = (1.0, 0.999, 0.99)  # of least squares
 ASLEEP = 1e300  # Committee takes a mean as large as this for none
 
 
@@ -67,13 +71,18 @@ def rows_of(stream: str, seed: int, rows: int = ROWS) -> tuple[np.ndarray, np.nd
     return X, STREAMS[stream](X, np.arange(rows)) + NOISE * rng.normal(size=rows)
 
 
+def least_squares(factor: float) -> sg.StreamModel:
+    fading = None if factor == 1 else sg.Injection(factor)
+    return sg.OnlineGP(sg.Linear(0.01), noise=1.0, forgetting=fading, form="cholesky")
+
+
 def experts(X: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     """What each said of every row before its target; NaN where it sleeps."""
     kernel = sg.SquaredExponential([1.0] * INPUTS)
     models: dict[str, Any] = {
         "previous value": sg.SeasonalValue(1),
         "mean": sg.RunningMean(),
-        **{f"least squares {factor:g}": least_squares(factor) for factor in LEAST_SQUARES},
+        **{f"least squares {factor:g}": least_squares(factor) for factor in FORGETTING},
         "KRLST, 100 rows": sg.KRLST(kernel, capacity=100, forgetting=0.99, noise=0.01),
         "KRLST, 1 000 rows": sg.KRLST(kernel, capacity=100, forgetting=0.999, noise=0.01),
         "ISSGPR": sg.ISSGPR(100, lengthscale=[1.0] * INPUTS, noise=0.01),
@@ -166,3 +175,11 @@ def shown(results: dict[str, Any]) -> str:
         for name in results["cells"][next(iter(results["cells"]))][0]["relative"]
     ]
     return f"{table(['stream', 'best single expert', *names], lines)}\n\n{measured_on(results)}"
+
+
+def page_with(text: str, results: dict[str, Any]) -> str:
+    return filled(text, {"rules compared": shown(results)})
+
+
+if __name__ == "__main__":
+    command(__doc__, measure, page_with, RESULTS, ROOT / "docs" / "models" / "committee.md")

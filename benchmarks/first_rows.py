@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from auto import CHOSEN_FIRST_ROWS_ON as CHOSEN_ON
-from auto import STREAMS, stream
+from auto_streams import CHOSEN_FIRST_ROWS_ON as CHOSEN_ON
+from auto_streams import MEASURED, stream
 from calibration import PAGE, Rows, command, replaced, with_lags
 from record import RESULTS as FOLDER
 from record import environment, measured_on
@@ -27,7 +27,7 @@ from record import environment, measured_on
 LEVEL, STARTS, LAGS = 0.9, 20, 3
 ALLOWED, ERRORS = (0.85, 0.95), 2.0  # coverage of a stream, and by how many standard errors it may lie outside
 WINDOWS = (10, 20), (20, 40), (20, 60), (60, 100), (100, 200)
-REPORTED_ON = tuple(name for name in STREAMS if name not in CHOSEN_ON)
+REPORTED_ON = tuple(name for name in MEASURED if name not in CHOSEN_ON)
 RESULTS = FOLDER / "first_rows.json"
 BEGIN, END = "<!-- table of first_rows.py -->", "<!-- end of the table of first rows -->"
 

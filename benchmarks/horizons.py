@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from auto import stream
+from auto_streams import stream
 from calibration import replaced
 from forecasts import PAGE, synthetic
 from record import RESULTS as FOLDER

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from auto import STREAMS, stream
+from auto_streams import MEASURED, stream
 from calibration import LEVELS, PAGE, SETTLED, levels_of, replaced, with_lags
 from record import RESULTS as FOLDER
 from record import environment, measured_on
@@ -57,7 +57,7 @@ def measure(jobs: int, models: list[str]) -> dict[str, Any]:
         (MODELS | SLOW)[model]()  # compiled once, before there are many processes
     report: dict[str, Any] = environment() | {"after": SETTLED, "models": {model: {} for model in models}}
     with ProcessPoolExecutor(jobs) as pool:
-        cells = {(model, name): pool.submit(measured, model, name) for model in models for name in STREAMS}
+        cells = {(model, name): pool.submit(measured, model, name) for model in models for name in MEASURED}
         for (model, name), cell in cells.items():
             if (found := cell.result()) is not None:
                 report["models"][model][name] = found

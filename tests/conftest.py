@@ -20,6 +20,8 @@ LONGEST = (
     "tests/docs/test_pages.py",
     "tests/reproductions/test_experiments.py",
     "tests/unit/test_snapshot_contents.py",
+    "tests/auto/test_broken_readings.py",
+    "tests/auto/test_predictions.py",
     "tests/job/test_auto.py",
     "tests/contract/test_interrupts.py",
     "tests/contract/test_inputs.py",

@@ -1,4 +1,4 @@
-"""The benchmark of auto runs, goes on where it was stopped, and its tables are those of its results; no rival runs."""
+"""The benchmark of auto is fair, goes on where it was stopped, and its tables are those of its results."""
 
 from __future__ import annotations
 
@@ -9,108 +9,207 @@ import pytest
 
 import auto
 import auto_rules
+import auto_streams
+import auto_tables
 import main_job
+import record
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def little():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(90, 1))
-    y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=90)
-    y[[30, 40]] = np.nan
-    return auto.Stream(x, y, ())
+    y = rng.normal(size=900)
+    y[[300, 301]] = np.nan
+    return auto_streams.Stream(rng.normal(size=(900, 2)), y, (24,))
+
+
+# Contestants
+
+
+@pytest.mark.parametrize("horizon", [0, 1, 6, 24, 30])
+def test_nothing_is_known_of_rows_after_the_one_from_which_is_predicted(little, horizon):
+    F = auto.known_then(little, horizon, 3, before=True)
+    first = max(horizon, 1)
+    np.testing.assert_array_equal(F[horizon:, :2], little.X[: 900 - horizon])
+    np.testing.assert_array_equal(F[horizon + 1 :, 2:4], little.X[: 899 - horizon])
+    np.testing.assert_array_equal(F[310 + first :, 4], little.y[310:-first])
+    later = np.arange(900) >= 700
+    again = auto.known_then(little._replace(X=little.X + later[:, None], y=little.y + later), horizon, 3, before=True)
+    np.testing.assert_array_equal(F[: 700 + horizon], again[: 700 + horizon])
+    assert np.any(F[700 + horizon] != again[700 + horizon])
+    back = -(-first // 24) * 24
+    season = 4 if back == first else -1  # where it is a lag anyway
+    np.testing.assert_array_equal(F[310 + back :, season], little.y[310:-back])
+
+
+@pytest.mark.parametrize("horizon", [0, 6])
+@pytest.mark.parametrize("factor", [1.0, 0.999])
+def test_least_squares_are_those_of_all_rows_whose_targets_are_known(little, horizon, factor):
+    F = auto.known_then(little, horizon, 3)
+    said = auto.least_squares(F, little.y, horizon, factor)
+    Z = np.column_stack([np.ones(900), (F - F[:50].mean(axis=0)) / F[:50].std(axis=0)])
+    offset, unit = little.y[:50].mean(), little.y[:50].std()
+    for t in (1, 40, 500, 899):
+        rows = [row for row in range(max(0, t - max(horizon, 1) + 1)) if not np.isnan(little.y[row])]
+        weights = factor ** np.arange(len(rows))[::-1]
+        A = (Z[rows].T * weights) @ Z[rows] + factor ** len(rows) * np.eye(Z.shape[1]) / auto.LARGEST
+        w = np.linalg.solve(A, (Z[rows].T * weights) @ ((little.y[rows] - offset) / unit))
+        np.testing.assert_allclose(said[t], offset + unit * (Z[t] @ w), rtol=1e-6)
+
+
+def test_lightgbm_sees_no_target_before_it_has_predicted_it(little):
+    pytest.importorskip("lightgbm")
+    later = little._replace(y=np.where(np.arange(900) >= 520, little.y + 5.0, little.y))
+    for horizon in (0, 6):
+        for name, said in auto.by_lightgbm(little, horizon).items():
+            again = auto.by_lightgbm(later, horizon)[name]
+            np.testing.assert_array_equal(said.mean[: 520 + horizon], again.mean[: 520 + horizon])
+
+
+# Streams
+
+
+@pytest.mark.parametrize("kind", auto_streams.KINDS)
+def test_as_many_rows_are_broken_as_the_page_says(kind, little, monkeypatch):
+    monkeypatch.setattr(auto_streams, "measured", lambda *_: little)
+    broken = auto_streams.with_glitches("kin40k", kind)
+    changed = np.flatnonzero((broken.X != little.X).any(axis=1) | (np.nan_to_num(broken.y) != np.nan_to_num(little.y)))
+    expected = [] if kind == "nothing" else broken.broken.tolist()
+    if kind == "targets":
+        expected = [row for row in expected if not np.isnan(little.y[row])]
+    assert changed.tolist() == expected
+    assert len(broken.broken) == 12
+    assert broken.broken.min() >= 300
+
+
+def test_packed_streams_are_those_that_were_packed(little, tmp_path, monkeypatch):
+    sources = {
+        "one": auto_streams.Source("measured", lambda: little),
+        "two": auto_streams.Source("changes", lambda: little._replace(broken=np.array([3, 5]), changes=(7,))),
+    }
+    monkeypatch.setattr(auto_streams, "SOURCES", sources)
+    auto_streams.stream.cache_clear()
+    auto_streams.pack(tmp_path / "packed.npz", sources)
+    auto_streams.stream.cache_clear()
+    monkeypatch.setenv(auto_streams.PACKED, str(tmp_path / "packed.npz"))
+    for name, source in sources.items():
+        found, expected = auto_streams.stream(name), source.read()
+        for part, values in expected._asdict().items():
+            np.testing.assert_array_equal(getattr(found, part), values)
+    auto_streams.stream.cache_clear()
+
+
+# Scores
+
+
+def test_scores_equal_their_slow_formulas(little):
+    rng = np.random.default_rng(1)
+    mean = rng.normal(size=900)
+    data = little._replace(broken=np.array([600, 601]), changes=(700,))
+    scores = auto.scored(data, 6, auto.Said(mean, mean - 1.0, mean + 1.0, {"seconds": 1.23456789}))
+    rows = [t for t in range(500, 900) if t not in (600, 601)]
+    errors = np.array([little.y[t] - mean[t] for t in rows])
+    assert scores["rmse after 500"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-5)
+    assert scores["mae"] == pytest.approx(np.mean(np.abs(errors)), rel=1e-5)
+    assert scores["coverage"] == pytest.approx(np.mean(np.abs(errors) <= 1.0), rel=1e-5)
+    misses = np.maximum(np.abs(errors) - 1.0, 0.0)
+    assert scores["interval score"] == pytest.approx(2.0 + 20.0 * misses.mean(), rel=1e-5)
+    early = [t for t in range(26, 900) if t not in (300, 301, 600, 601)]
+    assert scores["rmse from 20"] == pytest.approx(np.sqrt(np.mean((little.y - mean)[early] ** 2)), rel=1e-5)
+    assert scores["seconds"] == 1.23457
+    assert scores["rows to recover"] == [200]
+    assert auto.recovered(np.append(np.full(30, 1.0), np.zeros(200))) == 28  # two such errors in a hundred are allowed
+    assert auto.scored(data, 0, auto.Said(np.full(900, np.nan)))["rmse after 500"] is None
+
+
+# Cells and tables
 
 
 @pytest.fixture
 def tiny(monkeypatch, little):
-    """One stream of 90 rows, of which the first ones do not count, and few contestants."""
-    monkeypatch.setattr(auto, "stream", lambda *_: little)
-    monkeypatch.setattr(auto, "AFTER", (20, 50, 60))
-    monkeypatch.setattr(auto, "FROM", 50)
-    monkeypatch.setattr(auto, "warm_up", lambda: None)
-    monkeypatch.setattr(auto, "STREAMS", {"tiny": ("tiny", 0, ())})
-    kept = list(auto.contestants(little, 3))
-    wanted = ("auto", "least squares 1 (lags)", "KRLST (change, lags)")
-    few = [found for found in kept if found[1] in wanted]
-    assert len(few) == len(wanted)
-    naive = [found for found in auto.contestants(little, 0) if found[1] in ("auto", "previous value", "mean")]
-    monkeypatch.setattr(auto, "contestants", lambda _, lags: iter(few if lags else naive))
+    """One stream, with an auto that says 0."""
+
+    def said(data, _):
+        zeros = np.zeros(len(data.y))
+        return {"Auto": auto.Said(zeros, zeros - 1.6, zeros + 1.6, auto.cost([0.5, 0.25], 900, Kept()))}
+
+    class Kept:
+        changes = (3,)
+
+        def to_bytes(self):
+            return b"12"
+
+    monkeypatch.setitem(auto.CONTESTANTS, "Auto", (said, True))
+    sources = {"kin40k": auto_streams.Source("measured", lambda: little, (0, 6))}
+    for module in (auto, auto_tables):
+        monkeypatch.setattr(module, "SOURCES", sources)
+    monkeypatch.setattr(auto, "stream", lambda _: little)
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_run_that_was_stopped_goes_on_with_the_missing_cells(tmp_path, capsys):
-    auto.run(tmp_path, 1, "experts,auto", ["tiny"], 90)
-    assert "6 of 6 cells" in capsys.readouterr().out
-    next(iter(tmp_path.glob("*mean.json"))).unlink()
-    assert auto.missing(tmp_path, 90) == "experts (1)"
-    auto.run(tmp_path, 1, "experts", ["tiny"], 90)
-    assert "1 of 4 cells" in capsys.readouterr().out
-    results = auto.gathered(tmp_path, {"tiny; 3 lags": 2.0})
-    assert {"numpy", "numba", "streamgp"} <= set(results["versions"])
-    run = results["cells"]["tiny; 3 lags"]
-    assert run["auto"]["interval score of the former version"] == 2.0
-    assert set(auto.experts_of(results, run)) == {
-        "previous value",
-        "mean",
-        "least squares 1 (lags)",
-        "KRLST (change, lags)",
-    }
-    assert "| tiny * |" in auto.errors_table(results)
-    assert "| the others (*) | 1 |" in auto.intervals_table(results)  # with the lags that auto takes by itself
+def test_two_folders_are_compared(tmp_path):
+    for folder in ("former", "new"):
+        (tmp_path / folder).mkdir()
+        for cell in auto.cells([], ["Auto", "RLS"]):
+            auto.measure(cell, tmp_path / folder)
+    path = next((tmp_path / "new").glob("*0-ahead-Auto.json"))
+    found = json.loads(path.read_text())
+    found["scores"]["Auto"]["rmse after 500"] *= 2.0
+    path.write_text(json.dumps(found))
+    lines = [line.split("|") for line in auto_tables.compare(tmp_path / "former", tmp_path / "new", None).splitlines()]
+    first = next(line for line in lines if len(line) > 2 and line[1].strip() == "kin40k *" and line[2].strip() == "0")
+    assert [cell.strip() for cell in first[3:6]] == ["2.000", "1.000", "1.000"]
+    results = {"machine": "m", "versions": {}} | auto_tables.gathered(tmp_path / "new")
+    shown = auto_tables.rendered(results)
+    assert "| kin40k * |" in shown["errors on streams"]
+    assert "| kin40k *, 6 ahead |" in shown["errors ahead"]
+    assert "| without a part in a choice (*) | 1 |" in shown["intervals on streams"]
 
 
-def test_where_a_rival_is_better_the_table_says_so():
-    own = {"rmse after 500": 2.0, "rmse after 1000": 2.0}
-    rivals = {"LightGBM, level": {"rmse after 500": 3.0, "rmse after 1000": 1.5, "seconds": 1.0}}
-    results = {
-        "cells": {"s; 3 lags": {"stream": "s", "lags": 3, "auto": own, "rivals": rivals}},
-        "machine": "m",
-        "versions": {},
-        "seed": 0,
-    }
-    shown = auto.rivals_table(results)
-    assert "| LightGBM, level | 1 | 0 | 1.50 | 1.50 | **1** | 0.75 | 0.75 | 1 |" in shown
-    assert "- s, 3 lags: LightGBM, level, 25.0% lower" in shown
+@pytest.mark.usefixtures("tiny")
+def test_a_cell_that_is_there_is_not_measured_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(auto, "ProcessPoolExecutor", None)  # nobody is asked
+    for cell in auto.cells([], ["Auto"]):
+        auto.measure(cell, tmp_path)
+    with pytest.raises(TypeError):
+        auto.run(tmp_path, record.ROOT, 1, [], ["Auto"])
+    assert "0 cells to measure" in capsys.readouterr().out
 
 
-def test_an_expert_sees_no_target_before_it_has_predicted_it(little):
-    later = auto.Stream(little.X, np.where(np.arange(90) >= 70, little.y + 5.0, little.y), ())
-    view = auto.View("change, lags", [0, 1, 2, 3], True)
-    first, second = (auto.expert(data, 3, "fast KRLST", view, True).mean for data in (little, later))
-    np.testing.assert_array_equal(first[:71], second[:71])
-    assert first[71] != second[71]
-    assert np.isnan(first[0])
-    assert not np.isnan(first[1:]).any()
-
-
-def test_a_group_that_does_not_exist_is_refused():
-    with pytest.raises(SystemExit, match="there is no group lightbgm; groups: auto, experts"):
-        auto.asked_groups("lightbgm")
-
-
-def test_a_missing_package_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(auto, "find_spec", lambda _: None)
-    assert auto.asked_groups("auto,river") == ["auto"]
-    assert "river is left out: the package river is not installed" in capsys.readouterr().out
+def test_words_name_groups_and_parts_of_names():
+    assert {cell.stream for cell in auto.cells(["tables"], ["Auto"])} == set(auto_streams.TABLES)
+    assert {cell.stream for cell in auto.cells(["flutter"], ["Auto"])} == {"wing flutter"}
+    assert not list(auto.cells(["changes"], ["RLS"]))
 
 
 def test_an_empty_folder_says_what_to_run_first(tmp_path):
     with pytest.raises(SystemExit, match="holds no results; first: python benchmarks/auto.py run"):
-        auto.gathered(tmp_path, {})
+        auto_tables.gathered(tmp_path)
 
 
-@pytest.mark.usefixtures("tiny")
-def test_a_run_without_its_experts_is_left_out(tmp_path, capsys):
-    auto.run(tmp_path, 1, "auto", ["tiny"], 90)
-    assert auto.gathered(tmp_path, {})["cells"] == {}
-    assert "left out, as auto or its experts are missing: tiny; 0 lags, tiny; 3 lags" in capsys.readouterr().out
+def test_planted_faults_are_told_by_stream_and_change():
+    def run(**scores):
+        return {"Auto": {"rmse from 20": 1.0} | scores}
+
+    runs = {
+        ("kin40k, nothing broken", 0): run(),
+        ("kin40k, targets broken", 0): run(**{"rmse from 20": 1.05}),
+        ("gradual, seed 10", 0): run(**{"rows to recover": [0, 40], "changes told": [2010, 3500]}),
+    }
+    assert auto_tables.glitches(runs) == {"targets": {"kin40k": 1.05}, "inputs": {}}
+    assert "| targets | 1 | +5.0% | +5.0%, kin40k | 0 of 1 |" in auto_tables.glitches_table(auto_tables.glitches(runs))
+    assert "| gradual | 20 (40) | 1 of 2 | 1 |" in auto_tables.changes_table(auto_tables.changes(runs))
 
 
-def test_results_of_different_rows_are_not_put_together(tmp_path):
-    for rows in (1, 2):
-        (tmp_path / f"{rows}.json").write_text(json.dumps({"sources": "a", "most rows": rows}))
-    with pytest.raises(SystemExit, match="different sources or rows"):
-        auto.gathered(tmp_path, {})
+def test_committed_tables_of_the_pages_are_those_of_the_results():
+    for page in main_job.PAGES:
+        text = page.read_text()
+        assert main_job.filled(text, auto_tables.rendered(record.read("auto"))) == text
+    page = record.ROOT / "docs" / "models" / "committee.md"
+    assert auto_rules.page_with(page.read_text(), record.read("auto_rules")) == page.read_text()
+
+
+# The rules of the committee
 
 
 def test_boa_follows_the_better_expert_and_lets_sleepers_sleep():
@@ -134,9 +233,3 @@ def test_rules_are_compared_with_the_best_single_expert():
     found = auto_rules.compared("abruptly changing", 0, rows=400)
     assert set(found["relative"]) == set(auto_rules.RULES)
     assert found["relative"]["mean of all"] > found["relative"]['rule="stacked"']
-
-
-def test_committed_tables_of_the_pages_are_those_of_the_results():
-    for page in auto.PAGES:
-        text = page.read_text()
-        assert main_job.filled(text, auto.rendered()) == text

@@ -9,22 +9,7 @@ import streamgp as sg
 from streamgp.auto import clock
 from streamgp.auto.past import Past
 from streamgp.contract.model import Shape
-
-HOUR = 3600.0
-
-
-def settled(**settings):
-    return sg.Auto(warmup=30, tune=False, drift=False, candidates={"capacity": 10, "features": 10}, **settings)
-
-
-def series(n=220, first=130, seed=0):
-    """A series that its own past tells, and which rows of it have come: all of the first ones."""
-    rng = np.random.default_rng(seed)
-    y = 20.0 + np.sin(0.7 * np.arange(n)) + np.cos(0.31 * np.arange(n)) + 0.1 * rng.normal(size=n)
-    come = rng.random(n) >= 0.25
-    come[[first + 20, first + 21, first + 22, first + 23]] = False
-    come[:first] = come[-1] = True
-    return y, come, 1.7e9 + HOUR * np.arange(n)
+from tests.auto.test_times import HOUR, series
 
 
 def missing_of(times):
@@ -66,25 +51,6 @@ def test_a_clock_that_is_not_regular_any_more_has_no_missing_rows():
 
 
 # What is seen in their place.
-
-
-@pytest.mark.parametrize(("inputs", "at_once"), [(0, True), (2, True), (2, False)])
-def test_rows_that_are_missing_are_rows_without_a_target(inputs, at_once):
-    y, come, times = series()
-    X = np.random.default_rng(1).normal(size=(len(y), inputs))
-    last = np.maximum.accumulate(np.where(come, np.arange(len(y)), 0))
-    expected = settled().track(X[last], np.where(come, y, np.nan), time=times).mean[come]
-    model, X, y, times = settled(), X[come], y[come], times[come]
-    if at_once:
-        said = model.track(X, y, time=times).mean
-    else:
-        said = np.empty(len(y))
-        for t in range(len(y)):
-            said[t] = model.predict_one(X[t], time=times[t]).mean
-            model.learn_one(X[t], y[t], time=times[t])
-            if t in (100, 140, 150):
-                model = sg.from_bytes(model.to_bytes())
-    np.testing.assert_allclose(said[2:], expected[2:], rtol=1e-8)
 
 
 class Seen(sg.InputValue):

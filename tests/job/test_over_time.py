@@ -13,23 +13,9 @@ from streamgp.auto.logarithm import Logarithm
 from streamgp.auto.past import HARMONICS, Past
 from streamgp.auto.timed import Timed
 from streamgp.contract.spacing import usual_gap
+from tests.auto.test_predictions import small
+from tests.auto.test_times import HOUR, hours
 from tests.streams import TIMES
-
-HOUR = 3600.0
-
-
-def small(**settings):
-    return sg.Auto(warmup=100, tune=False, drift=False, candidates={"capacity": 10, "features": 10}, **settings)
-
-
-def hours(n=400, seed=0, missing=0.0):
-    """Hours of which some have no row, one input, and a day that repeats itself."""
-    rng = np.random.default_rng(seed)
-    at = np.flatnonzero(rng.random(2 * n) >= missing)[:n]
-    X = rng.normal(size=(n, 1))
-    y = 5.0 * np.sin(2 * np.pi * at / 24) + 3.0 * np.cos(6 * np.pi * at / 24) + X[:, 0] + 0.1 * rng.normal(size=n)
-    return X, y, 1.7e9 + HOUR * at
-
 
 # The clock.
 
@@ -86,21 +72,6 @@ def test_one_wrong_time_is_not_believed_and_a_long_pause_is_from_its_second_row_
         clock.advanced(corrected, np.array([np.nan]))
         clock.correct(corrected, time)
     np.testing.assert_array_equal(given, corrected)
-
-
-def test_a_row_is_predicted_at_any_time_at_which_it_is_learned():
-    rng = np.random.default_rng(1)
-    y, times = rng.normal(size=60), TIMES["back by some rows"](rng, 60)
-    model = small()
-    for t in range(60):
-        assert np.isfinite(model.predict_one((), time=times[t]).mean)
-        model.learn_one((), y[t], time=times[t])
-    said, latest = (model.predict_one((), time=at).mean for at in (times[0], times.max()))
-    assert said == latest  # a time before the last counts as the last
-    with_kernel = sg.Auto(warmup=30, tune=False, candidates={"capacity": 8, "time": sg.Trend("1d")})
-    with_kernel.learn_many(np.empty((60, 0)), y, time=np.sort(times))
-    with pytest.raises(ValueError, match="time goes backwards"):
-        with_kernel.predict_one((), time=times[0])
 
 
 class Seen(sg.InputValue):
@@ -198,45 +169,6 @@ def test_a_logarithm_comes_back_with_the_moments_of_its_distribution():
 # Auto.
 
 
-def test_a_day_is_followed_where_hours_are_missing():
-    X, y, times = hours(missing=0.15)
-    errors = []
-    for given in (times, None):
-        error = small(seasons=[24]).track(X, y, time=given).mean - y
-        errors.append(np.sqrt(np.mean(error[150:] ** 2)))
-    assert errors[0] < 0.2
-    assert errors[0] < 0.5 * errors[1]
-
-
-@pytest.mark.parametrize("late", [0, 3])
-def test_rows_with_times_are_met_alike_row_by_row_at_once_and_after_loading(late):
-    X, y, times = hours(160, missing=0.1)
-    y[[70, 71, 130]] = np.nan
-    whole, single = (sg.Ahead(small(seasons=[24]), horizon=late) if late else small(seasons=[24]) for _ in range(2))
-    at_once = whole.track(X, y, time=times).mean
-    one_by_one = []
-    for t in range(160):
-        one_by_one.append(single.predict_one(X[t], time=times[t]).mean)
-        single.learn_one(X[t], y[t], time=times[t])
-        if t in (85, 120):
-            single = sg.from_bytes(single.to_bytes())
-    np.testing.assert_allclose(one_by_one[late + 1 :], at_once[late + 1 :], rtol=1e-8)
-
-
-def test_late_targets_are_learned_at_the_times_of_their_rows():
-    X, y, times = hours(200)
-    model, said = sg.Delayed(small(seasons=[24])), []
-    for t in range(200):
-        said.append(model.issue(X[t], time=times[t]).mean)
-        if t >= 2:
-            model.resolve(t - 2, y[t - 2])
-    assert np.sqrt(np.mean((np.array(said) - y)[150:] ** 2)) < 0.3
-    order = np.random.default_rng(0).permutation(np.arange(198, 200))
-    for ticket in order.tolist():  # one comes before its own turn
-        model.resolve(ticket, y[ticket])
-    assert np.isfinite(model.predict_one(X[0], time=times[-1] + HOUR).mean)
-
-
 def test_lines_for_the_logarithm_compete_where_targets_are_skewed_only():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(150, 2))
@@ -260,11 +192,3 @@ def test_lines_for_the_logarithm_join_while_rows_wait_for_their_targets():
     p = model.track(X, y)
     assert np.sqrt(np.mean((p.mean - y)[100:] ** 2)) < y[100:].std()
     assert not any(one._issued_width(1) for one in model._within._shown.committee._models)
-
-
-def test_many_inputs_that_say_nothing_cost_little_at_first():
-    rng = np.random.default_rng(2)
-    y = np.cumsum(rng.normal(size=100))
-    error = small().track(rng.normal(size=(100, 38)), y).mean - y
-    previous = np.r_[np.nan, y[:-1]] - y
-    assert np.sqrt(np.mean(error[20:] ** 2)) < 1.15 * np.sqrt(np.mean(previous[20:] ** 2))

@@ -41,14 +41,6 @@ def test_a_free_run_remembers_the_rows_that_it_is_given():
     np.testing.assert_allclose(model.forecast(3, inputs=future).mean, expected, atol=0.3)
 
 
-def test_auto_follows_a_plant_whose_last_input_still_counts():
-    X, y = plant(200)
-    model = sg.Auto(warmup=100, tune=False, candidates={"capacity": 10, "features": 10})
-    error = model.track(X, y).mean - y
-    assert np.sqrt(np.mean(error[100:] ** 2)) < 0.05
-    assert max(model.weights, key=model.weights.__getitem__).endswith("(lags, row before)")
-
-
 def test_after_a_broken_reading_nobody_asks_for_the_row_before():
     X, y = plant(200)
     broken = X.copy()

@@ -42,7 +42,7 @@ NO_PREDICTION = 1e75
 PRIOR = 0.3  # standard deviation of a regression's coefficients
 # One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of
 # members count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
-FAR = 20.0  # better than 10 on CHOSEN_ON of benchmarks/auto.py
+FAR = 20.0  # better than 10 on CHOSEN_ON of benchmarks/auto_streams.py
 LONG = 0.999  # discount of the errors by which members are compared in the long run
 SCALE = 0.99  # discount of the mean squared errors that are units
 # Of the targets of an output the lowest, the highest, the last, the largest step from one to the next, how many there

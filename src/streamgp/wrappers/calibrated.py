@@ -27,7 +27,7 @@ from streamgp.wrappers.wrapper import Wrapper
 # Errors of predictions h rows ahead overlap: n of them say as much as n / h. So trackers are compared by a sharpness of
 # an h-th, bounds are wider by a quantile of Student's t with n / h degrees of freedom, trackers start from the errors
 # of at least LATE_WARMUP h rows, and the last correction, of which there is more to do, is faster by LATE_CORRECTION.
-# Both numbers were chosen on CHOSEN_AHEAD_ON of benchmarks/auto.py.
+# Both numbers were chosen on CHOSEN_AHEAD_ON of benchmarks/auto_streams.py.
 LATE_WARMUP, LATE_CORRECTION = 2.5, 2.0
 
 # The tails before any error: heavier than those of a Gaussian, as errors mostly are.

@@ -1,0 +1,72 @@
+"""A stream goes on bit for bit wherever it is copied or saved, and a thread in the background changes no number."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from tests.job.test_tuned import rows
+
+N = 110
+WAYS = [
+    sg.StreamModel.copy,
+    lambda model: pickle.loads(pickle.dumps(model)),
+    lambda model: sg.from_bytes(model.to_bytes()),
+]
+
+
+def auto(**settings):
+    return sg.Auto(warmup=100, lags=1, tune=False, candidates={"capacity": 8, "features": 8}, **settings)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return rows(N)
+
+
+@pytest.fixture(scope="module")
+def expected(stream):
+    """What is predicted of every row, and the state after all of them."""
+    model = auto()
+    return model.track(*stream), model.to_bytes()
+
+
+def assert_same(p, q):
+    for name in ("mean", "variance", "noise", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
+
+
+@pytest.mark.parametrize("stops", [(18, 80, 97), pytest.param((25, 30, 100), marks=pytest.mark.more)])
+def test_a_stream_goes_on_bit_for_bit_wherever_it_is_copied_or_saved(stops, stream, expected):
+    X, y = stream
+    prediction, state = expected
+    model, start = auto(), 0
+    for stop, way in zip(stops, WAYS, strict=True):
+        assert_same(model.track(X[start:stop], y[start:stop]), prediction[start:stop])
+        assert way(model).to_bytes() == model.to_bytes()
+        model, start = way(model), stop
+    assert_same(model.track(X[start:], y[start:]), prediction[start:])
+    assert model.to_bytes() == state
+
+
+def test_a_thread_changes_no_number_nor_do_single_rows(stream, expected):
+    X, y = stream
+    assert_same(auto(background=False).track(X, y), expected[0])
+    model = auto()
+    for x, target, mean in zip(X, y.tolist(), expected[0].mean.tolist(), strict=True):
+        assert model.predict_one(x).mean == pytest.approx(mean, rel=1e-9, abs=1e-9, nan_ok=True)
+        model.learn_one(x, target)
+
+
+def test_an_auto_with_a_prior_is_saved_and_continued():
+    X, y = rows(60)
+    prior = sg.Prior({"lengthscale": [(0.7, 3.0)], "noise": [[0.02]]}, shares=[1.0], best=0)
+    model = auto(prior=prior)
+    model.learn_many(X[:30], y[:30])
+    again = sg.from_bytes(model.to_bytes())
+    for one in (model, again):
+        one.learn_many(X[30:], y[30:])
+    assert again.to_bytes() == model.to_bytes()
