@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 # By the least budget in seconds a row. A row takes about that, in blocks on an idle core of a server.
 SIZES = {
     1e-3: Sizes(400, 200, 200, (8, 6, 6)),
-    200e-6: Sizes(200, 100, 100, (6, 5, 4)),
+    200e-6: Sizes(200, 100, 150, (6, 5, 4)),
     0.0: Sizes(50, 30, 50, (3, 2, 2)),
 }
 LARGEST = SIZES[1e-3]

@@ -131,7 +131,7 @@ def next_change(table: Any) -> float:
     rows |= {times * warmup for times in (1, 2, 4, *RENEWED)}
     if generation >= 0:
         rows |= {generation + built_from(first), generation + 2 * first, generation + warmup}
-        rows |= {generation + built_from(3 * first), generation + 3 * first} if alarmed else set()
+        rows |= {generation + row for join in joins(table) for row in (built_from(join), join)} if alarmed else set()
     if table.trees:
         rows.add(forest.next_due(seen))
     if table.drift:  # an alarm is answered at a row that comes after it, however rows are handed over
@@ -228,7 +228,7 @@ def _follow(table: Any, seen: int, generation: int, alarmed: bool, first: int) -
     """What is due in a generation."""
     suffix = f"{FROM}{generation + 1}"
     if alarmed:
-        for rows in (first, 3 * first):
+        for rows in joins(table):
             if seen == generation + built_from(rows):
                 _plan(table, _base(table), generation, seen, generation + rows, suffix)
         if seen in (generation + 2 * first, generation + 3 * first, generation + table.warmup):
