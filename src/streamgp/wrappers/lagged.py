@@ -113,7 +113,9 @@ class Lagged(Mapped):
             kinds = np.where(unknown, np.where(kinds & ISSUE, kinds & PREDICT, TELL * told), kinds)
             conditions = None if conditions is None else np.ascontiguousarray(conditions[kinds != 0])
             ops = with_kinds(ops, kinds)
-        columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, width:])
+        columns = np.empty((len(self._columns), n, self._past.shape[1]))
+        if len(ops):
+            columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, width:])
         self._past[:] = past[len(targets) :]
         if len(advanced):
             self._x[:] = X[advanced[-1]]
