@@ -230,7 +230,7 @@ class Calibrated(Wrapper):
     ) -> FloatArray:
         within: Any = self._models[0]
         ops = predicted_too(ops)
-        if type(within) is Standardize and within._in_one_call:
+        if type(within) is Standardize and within._in_one_call and within._has_seen(ops, kept, self._own_width):
             calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), self._own_width
             columns = np.empty((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._p or 1))
             within._do(ops, X, Y, conditions, kept, calibration, columns)

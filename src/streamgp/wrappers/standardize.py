@@ -269,6 +269,10 @@ class Standardize(Mapped):
     # A row that is issued during the warm-up, or while targets tell no scale, is predicted and no more: the rows of the
     # warm-up are learned anew, in the order in which their targets come.
 
+    def _has_seen(self, ops: np.ndarray, kept: FloatArray | None, first: int) -> bool:
+        """Whether no row is learned that was issued during the warm-up; its lines begin with other numbers."""
+        return kept is None or self._seen(ops, kept[:, first:]) is ops
+
     def _seen(self, ops: np.ndarray, kept: FloatArray) -> np.ndarray:
         """The operations, where rows that were issued during the warm-up are taken when their targets come."""
         if not kept.shape[1]:
