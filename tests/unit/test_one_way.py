@@ -1,4 +1,4 @@
-"""A call is a list of operations: however it is cut, and whether a target comes at once or later, numbers are the same."""
+"""A call is a list of operations: however it is cut, and whenever a target comes, numbers are the same."""
 
 from __future__ import annotations
 

@@ -327,7 +327,8 @@ def move(columns: FloatArray, names: Sequence[str], shift: Any, scale: Any) -> N
                 column += shift
 
 
-def bare(names: Sequence[str]) -> int:
+@cache
+def bare(names: tuple[str, ...]) -> int:
     """How many columns there are before those of components."""
     return sum("components" not in name.split(".") for name in names)
 

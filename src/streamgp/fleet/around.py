@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.lanes import LEARN, PREDICT, any_of
-from streamgp.contract.prediction import NUMBERS, Prediction, moments_of
+from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.prediction import NUMBERS, moments_of
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.stackable import stack_of
 from streamgp.fleet.cpu import CpuEngine

@@ -483,8 +483,7 @@ class Fleet(Models):
             first = np.zeros((1, X.shape[-1]))
             self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
         assert isinstance(self._engine, CudaEngine)
-        prediction = self._engine.there(came, X, Y, learned)
-        return prediction
+        return self._engine.there(came, X, Y, learned)
 
 
 guard(Fleet, set())
