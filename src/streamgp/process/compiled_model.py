@@ -48,7 +48,7 @@ class CompiledModel(StreamModel):
         conditions: FloatArray | None,
         kept: FloatArray | None,
     ) -> FloatArray:
-        columns = np.empty((len(self._columns), len(X), self._state.last_target.size))
+        columns = np.zeros((len(self._columns), len(X), self._state.last_target.size))
         self._do(ops, X, Y, conditions, kept, columns)
         if not self.has_variance:
             columns[1:] = np.nan

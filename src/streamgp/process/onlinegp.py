@@ -156,7 +156,7 @@ class OnlineGP(CompiledModel):
     ) -> FloatArray:
         if not self._direct:
             return self._pass_around(ops, X, Y, conditions, kept)
-        columns = np.empty((3, len(X), self._shape.p or 1))
+        columns = np.zeros((3, len(X), self._shape.p or 1))
         self._do(ops, X, Y, conditions, kept, columns)
         if not self.has_variance:
             columns[1:] = np.nan
@@ -177,7 +177,7 @@ class OnlineGP(CompiledModel):
         if Y is not None and prior is not None:
             Y = Y - prior
         width = 3 if any_of(ops, ADVANCE | LEARN) or not self._has_components else len(self._columns)
-        columns = np.empty((width, len(X), self._state.last_target.size))
+        columns = np.zeros((width, len(X), self._state.last_target.size))
         self._do(ops, X, Y, conditions, kept, columns)
         columns = self._likelihood.columns(columns)
         if not self.has_variance:

@@ -229,12 +229,12 @@ class Calibrated(Wrapper):
         own = 0 if kept is None else self._own_width
         if type(within) is Standardize and within._in_one_call and within._has_seen(ops, kept, own):
             calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), own
-            columns = np.empty((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._p or 1))
+            columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._p or 1))
             within._do(ops, X, Y, conditions, kept, calibration, columns)
             return columns
         raw = within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])
         first = conformal.MOMENTS + self._rungs
-        columns = np.empty((first + len(raw), *raw.shape[1:]))
+        columns = np.zeros((first + len(raw), *raw.shape[1:]))
         columns[first:] = raw
         targets, lines = raw[0, :0] if Y is None else Y, raw[0, :0] if kept is None else kept[:, :own]
         start = 0
@@ -302,7 +302,7 @@ class Calibrated(Wrapper):
     def _calibrated(self, *moments: FloatArray) -> CalibratedPrediction:
         """The prediction of rows of which the model within says these means, variances and noises, (n, p)."""
         mean = moments[0]
-        columns = np.empty((conformal.MOMENTS + self._rungs + len(NUMBERS), *mean.shape))
+        columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), *mean.shape))
         for column, values in zip(columns[-3:], moments, strict=True):
             column[:] = values
         self._calibrate(listed(len(mean), PREDICT), mean[:0], mean[:0], columns)

@@ -115,7 +115,7 @@ class Lagged(Mapped):
             kinds = np.where(unknown, np.where(kinds & ISSUE, kinds & PREDICT, TELL * told), kinds)
             conditions = None if conditions is None else np.ascontiguousarray(conditions[kinds != 0])
             ops = with_kinds(ops, kinds)
-        columns = np.empty((len(self._columns), n, self._past.shape[1]))
+        columns = np.zeros((len(self._columns), n, self._past.shape[1]))
         if len(ops):
             columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, width:])
         self._past[:] = past[len(targets) :]

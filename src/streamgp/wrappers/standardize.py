@@ -217,7 +217,7 @@ class Standardize(Mapped):
         kept: FloatArray | None,
     ) -> FloatArray:
         if self._in_one_call:
-            columns = np.empty((3, len(X), self._unit_arrays[2].shape[1]))
+            columns = np.zeros((3, len(X), self._unit_arrays[2].shape[1]))
             self._do(ops, X, Y, conditions, kept, NOT_CALIBRATED, columns)
             return columns
         cold = ~self._warm()
@@ -319,7 +319,7 @@ class Standardize(Mapped):
         """
         kind, counts = ops.item(1), self._counts(X)
         stops, models = np.cumsum(counts), self._lanes.models
-        columns = np.empty((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
+        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
 
         def take(model: int, start: int, stop: int) -> None:
             if start < stop:
@@ -403,7 +403,7 @@ class Standardize(Mapped):
             self._kept_conditions[at] = np.nan if conditions is None else conditions[0]
             self._kept[0] += 1
             return found
-        columns = np.empty((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
+        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
         models, left = self._lanes.models, self._counts(X)
         first = np.cumsum(left) - left
         while left.any():
