@@ -109,8 +109,9 @@ class Lagged(Mapped):
         within[rows[seen], d:] = lags[seen]
         if kept is not None:
             kept[rows[waits], :width] = np.where(unknown[:, None], np.nan, lags)[waits]
-            within[rows[late], d:] = kept[rows[late], :width]
-            unknown = unknown | (late & np.isnan(within[rows, d:]).any(axis=1))
+            given = kept[rows[late], :width]
+            unknown = unknown | np.zeros(len(ops), dtype=bool)
+            unknown[late], within[rows[late], d:] = np.isnan(given).any(axis=1), np.nan_to_num(given)
         if unknown.any():  # without a lag there is nothing to learn from: such rows are predicted by the prior
             kinds = np.where(unknown, np.where(kinds & ISSUE, kinds & PREDICT, TELL * told), kinds)
             conditions = None if conditions is None else np.ascontiguousarray(conditions[kinds != 0])
