@@ -169,7 +169,6 @@ EXAMPLES = {
     "Delayed ahead": lambda: sg.Delayed(sg.Ahead(sg.Lagged(sg.SOGP(capacity=8), lags=2), horizon=2), pending=3),
     "Delayed": lambda: sg.Delayed(sg.KRLST(capacity=8), pending=4),
     "Delayed calibrated": lambda: sg.Delayed(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), pending=4),
-    "Delayed replaying": lambda: sg.Delayed(sg.Calibrated(sg.KRLST(capacity=8, depth=2)), pending=4, replay=5),
     "Delayed reservoir": lambda: sg.Delayed(sg.OESGP(units=6, capacity=8, feedback=0.3), pending=2),
     "Calibrated committee": lambda: sg.Calibrated(
         sg.DriftAware(sg.Standardize(sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]), warmup=20))
@@ -212,7 +211,6 @@ COMPOSITIONS = {
     "Delayed ahead",
     "Delayed alarms",
     "Delayed calibrated",
-    "Delayed replaying",
     "DriftAware features",
     "DriftAware injecting",
     "DriftAware linear",

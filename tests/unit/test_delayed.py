@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.auto.experts import Experts
 from streamgp.contract import snapshot
 from tests.contract.models import EXAMPLES, KINDS, D, parameters
 from tests.contract.test_contract import stream
@@ -407,35 +406,6 @@ def test_encoded_models_of_several_outputs_may_wait_within_a_wrapper():
         model.observe_one(X[0])
         model.learn_many(X[1:], Y[1:])
     np.testing.assert_array_equal(wrapped.predict_many(X).mean, plain.predict_many(X).mean)
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_a_row_after_which_building_fails_changes_nothing(monkeypatch, late):
-    rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
-    auto = sg.Auto(warmup=40, tune=False, candidates={"capacity": 8})
-    model = sg.Delayed(auto) if late else auto
-    model.learn_many(X[:18], Y[:18])
-    tickets = [model.issue(x).ticket for x in X[18:]] if late else []
-    build, built = Experts._change, []
-
-    def fails_for_the_second_output(self):
-        built.append(self)
-        if len(built) == 2:
-            raise MemoryError
-        build(self)
-
-    monkeypatch.setattr(Experts, "_change", fails_for_the_second_output)
-
-    def learn(t):
-        model.resolve(tickets[t - 18], Y[t]) if late else model.learn_one(X[t], Y[t])
-
-    learn(18)
-    before = model.to_bytes()
-    with pytest.raises(MemoryError):
-        learn(19)
-    assert len(built) == 2
-    assert model.to_bytes() == before
 
 
 def test_with_a_half_life_targets_come_in_any_order_and_the_posterior_never_goes_back():

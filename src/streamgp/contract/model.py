@@ -27,7 +27,7 @@ from streamgp.contract.shown import facts
 from streamgp.contract.turns import guard, refuse
 from streamgp.settings import FloatArray
 
-TAKEN = ONE[TAKE | SCREEN]  # one row as it comes from outside
+PREDICTED, TAKEN = ONE[PREDICT | SCREEN], ONE[TAKE | SCREEN]  # one row as it comes from outside
 
 LONGEST_SHOWN = 80  # characters of a setting in a notebook
 # Settings and single counters, which a second thread may read to follow the first.
@@ -121,6 +121,8 @@ class StreamModel(Saved):
         try:
             X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, self._shape.d)
             conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
+            if self._one_step and not derivatives and self._shape.scalar and self._shape.d is not None:
+                return self._told(self._pass(PREDICTED, X, None, conditions, None).ravel().tolist())
             if derivatives:
                 return passing.with_slopes(self, X, conditions, many=False)
             return passing.predict(self, X, conditions, many=False)

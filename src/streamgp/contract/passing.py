@@ -101,7 +101,8 @@ def predict(model: Any, X: FloatArray, conditions: FloatArray | None, *, many: b
         kind |= SCREEN
     else:
         refuse_unfit(model, X, many=many and len(X) > 1)
-    return shaped(model, started_for(model, X)._pass(listed(len(X), kind), X, None, conditions, None), many=many)
+    started = started_for(model, X)
+    return shaped(started, started._pass(listed(len(X), kind), X, None, conditions, None), many=many)
 
 
 def whole(model: Any, quick: bool) -> undone_on_error | uninterrupted:

@@ -301,6 +301,16 @@ class CalibratedPrediction(Prediction[Values]):
         return self.law.level
 
 
+def joined(predictions: Sequence[Prediction]) -> Prediction:
+    """Predictions of rows that follow each other, as one."""
+    return predictions[0]._followed_by(predictions[1:]) if len(predictions) > 1 else predictions[0]
+
+
+def moments_of(prediction: Prediction) -> FloatArray:
+    """The means, the variances and the noises of rows, (3, n, p)."""
+    return np.stack(np.broadcast_arrays(prediction.mean, prediction.variance, prediction.noise))
+
+
 def move(columns: FloatArray, names: Sequence[str], shift: Any, scale: Any) -> None:
     """Let columns of predictions of y, (columns, n, p), be those of shift + scale * y.
 
@@ -317,7 +327,8 @@ def move(columns: FloatArray, names: Sequence[str], shift: Any, scale: Any) -> N
                 column += shift
 
 
-def bare(names: Sequence[str]) -> int:
+@cache
+def bare(names: tuple[str, ...]) -> int:
     """How many columns there are before those of components."""
     return sum("components" not in name.split(".") for name in names)
 

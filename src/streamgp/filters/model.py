@@ -67,9 +67,10 @@ class Filter(CompiledModel):
         numbers.state.parameters[:] = program.parameters
         self._place(numbers)
 
-    def _do(self, ops: np.ndarray, X: FloatArray, *given: Any) -> None:
-        super()._do(ops, X, *given)
-        given[-1][2] = self._tuning.get("noise", np.nan)
+    def _pass(self, *given: Any) -> FloatArray:
+        columns = super()._pass(*given)
+        columns[2] = self._tuning.get("noise", np.nan)
+        return columns
 
     # What can be read.
 

@@ -11,8 +11,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
+from streamgp.contract.lanes import LEARN, PREDICT, any_of
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import NUMBERS, moments_of
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.stackable import stack_of
 from streamgp.fleet.cpu import CpuEngine
@@ -78,7 +79,7 @@ class OnGpu(OnlineGP):
     @classmethod
     def of(cls, model: OnlineGP, engine: CudaEngine) -> Self:
         twin = object.__new__(cls)
-        vars(twin).update(vars(model) | {"_engine": engine, "_desk": None})
+        vars(twin).update(vars(model) | {"_engine": engine, "_desk": None, "_direct": False})
         return twin
 
     def _ask(self, work: Callable[[], Result]) -> Result:
@@ -90,16 +91,22 @@ class OnGpu(OnlineGP):
         Y = None if Y is None else np.clip(Y, -bound, bound)
         return Rows(*self._lanes, np.clip(X, -LARGEST, LARGEST), Y, conditions)
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        return self._ask(partial(self._engine.advance, self._rows(X, Y, conditions), report))
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._ask(partial(self._engine.predict, self._rows(X, None, conditions)))
-
-    def _remember(self, X: FloatArray) -> None:
-        """Nothing: a GPU runs no process with a memory."""
+    def _pass(
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
+    ) -> FloatArray:
+        """Rows of one kind, in order; a GPU runs no process with a memory, so that none keeps anything."""
+        rows = self._rows(X, Y, conditions)
+        if any_of(ops, LEARN):
+            learned = self._ask(partial(self._engine.advance, rows, any_of(ops, PREDICT)))
+            return np.empty((len(NUMBERS), *rows.Y.shape)) if learned is None else moments_of(learned)  # type: ignore[union-attr]
+        if kept is not None:
+            kept[:] = 0.0
+        return moments_of(self._ask(partial(self._engine.predict, rows)))
 
     def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
         self._ask(partial(self._engine.begin_again, models))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
-from streamgp.contract.lanes import Lanes
+from streamgp.contract.lanes import ISSUE, LEARN, TAKE, TRACK, Lanes, listed
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, joined
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.stackable import on, put, stack_of, stands_for_many, take
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.workers import Workers
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
-from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
 
@@ -63,17 +61,19 @@ class CpuEngine:
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
         """Take rows that have been checked: predict each if asked to, then learn it; predictions are (n, p)."""
 
-        def learned(model: Any, part: Rows) -> Prediction | None:
-            Y = None if part.Y is None else model._screened(part.Y)
-            found: Prediction | None = model._advance(part.X, Y, report, part.conditions)
-            return found
+        def learned(model: Any, part: Rows) -> Prediction:
+            Y = np.full((len(part.X), model._p or 1), np.nan) if part.Y is None else part.Y
+            ops = listed(len(part.X), TRACK if report else TAKE)
+            return _told(model, model._pass(ops, part.X, model._screened(Y), part.conditions, None))
 
         parts = self._each_part(rows, learned)
-        return joined([part for part in parts if part is not None]) if report else None
+        return joined(parts) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next."""
-        return joined(self._each_part(rows, lambda model, part: model._predict(part.X, part.conditions)))
+        return joined(
+            self._each_part(rows, lambda model, part: _told(model, model._predicted(part.X, part.conditions)))
+        )
 
     def _each_part(self, rows: Rows, work: Callable[[Any, Rows], Result]) -> list[Result]:
         return self._workers.share(rows, lambda part: work(self._on(part), part))
@@ -86,57 +86,26 @@ class CpuEngine:
 
     def kept_width(self) -> int:
         """How many numbers are kept of a row that waits for its target."""
-        d, p = self._model._shape.d or 0, self._model._shape.p or 1
-        return d + self._model._issued_width(p) + sum(math.prod(array.shape[1:]) for array in self._memories())
+        return (self._model._shape.d or 0) + self._model._kept_width
 
-    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Predict rows and advance memories by them; also what it takes to learn each row later, (n, numbers)."""
-        model = self._on(rows)
-        prediction, issued = model._issue(rows.X)
-        kept = np.hstack([rows.X, issued, self._memory(rows.models)])
-        model._remember(rows.X)
-        return prediction, kept
+        model, d = self._on(rows), rows.X.shape[1]
+        kept = np.full((len(rows.X), self.kept_width()), np.nan)
+        kept[:, :d] = rows.X
+        columns: FloatArray = model._pass(listed(len(rows.X), ISSUE), rows.X, None, None, kept[:, d:])
+        return columns, kept
 
-    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
-        """Learn rows whose targets came late, at their inputs and memories as they were when they were issued.
+    def resolve(self, rows: Rows, kept: FloatArray) -> None:
+        """Learn rows whose targets came late, as they were when they were issued.
 
         Args:
             rows: of which only models, Y and conditions count; the inputs are among what is kept.
             kept: what issue() returned.
-            newest: whether the row is the last that its model has seen: it then goes on from there.
-            unchanged: whether its model has not changed since, so that it would issue the same now.
         """
-        d, present = self._model._shape.d or 0, self._memory(rows.models)
-        issued = kept[:, d : kept.shape[1] - present.shape[1]]
-        self._put_memory(rows.models, kept[:, kept.shape[1] - present.shape[1] :])
-        assert rows.Y is not None
-        rows = rows._replace(X=np.ascontiguousarray(kept[:, :d]), Y=self._on(rows)._screened(rows.Y))
-        for late in (False, True):
-            some = np.flatnonzero(unchanged != late)
-            if len(some):
-                part, _ = rows.of(some)
-                if late:
-                    self._on(part)._resolve(part.X, part.Y, issued[some], part.conditions)
-                else:
-                    self._on(part)._advance(part.X, part.Y, False, part.conditions)
-        self._put_memory(rows.models[~newest], present[~newest])
-
-    def _memories(self) -> list[np.ndarray]:
-        """The arrays of what is remembered of the last rows, each (size, ...)."""
-        arrays, around = self._named(), len(list(self._model._family())) - 1
-        names = (f"{'inner.' * around}{name}" for name in ("window", "units", "last_target"))
-        return [arrays[name] for name in names if name in arrays]
-
-    def _memory(self, models: np.ndarray) -> FloatArray:
-        nothing = np.empty((len(models), 0))
-        return np.hstack([nothing, *(array[models].reshape(len(models), -1) for array in self._memories())])
-
-    def _put_memory(self, models: np.ndarray, values: FloatArray) -> None:
-        start = 0
-        for array in self._memories():
-            width = math.prod(array.shape[1:])
-            array[models] = values[:, start : start + width].reshape(len(models), *array.shape[1:])
-            start += width
+        model, d = self._on(rows), self._model._shape.d or 0
+        ops, X = listed(len(kept), LEARN), np.ascontiguousarray(kept[:, :d])
+        model._pass(ops, X, model._screened(rows.Y), rows.conditions, kept[:, d:])
 
     def undo_of(self, rows: Rows) -> None:
         """Nothing: rows that have been checked are learned."""
@@ -276,3 +245,9 @@ def _fill(places: np.ndarray, blank: np.ndarray) -> None:
     flat = blank.ravel()
     (where,) = flat.view(np.int64).nonzero()  # -0.0 is not zero in every bit
     places.reshape(len(places), flat.size)[:, where] = flat[where]
+
+
+def _told(model: Any, columns: FloatArray) -> Prediction:
+    """The prediction of all rows, (n, p) each column."""
+    prediction: Prediction = model._told(list(columns))
+    return prediction

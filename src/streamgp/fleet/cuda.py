@@ -11,7 +11,7 @@ from streamgp.blas import one_thread
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import TIME, noise_of
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, moments_of
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.cuda.exchange import Exchange, Kept
@@ -222,12 +222,12 @@ class CudaEngine:
     def kept_width(self) -> int:
         return self._exchange.shape.width
 
-    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         prediction = self._learn(rows._replace(Y=None), COUNTED, True)
         assert prediction is not None
-        return prediction, rows.X.copy()
+        return moments_of(prediction), rows.X.copy()
 
-    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+    def resolve(self, rows: Rows, kept: FloatArray) -> None:
         self._learn(rows._replace(X=np.ascontiguousarray(kept)), LEARNED, False)
 
     def _prediction(self, rows: Rows, out: np.ndarray) -> Prediction:

@@ -53,10 +53,10 @@ class Engine(Protocol):
     def kept_width(self) -> int:
         """How many numbers are kept of a row that waits for its target."""
 
-    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
-        """Predict at most one row of each model and advance memories; also what it takes to learn it later."""
+    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        """Predict at most one row of each model and advance memories: columns, and what it takes to learn it later."""
 
-    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+    def resolve(self, rows: Rows, kept: FloatArray) -> None:
         """Learn at most one row of each model as it was issued; see CpuEngine."""
 
     def undo_of(self, rows: Rows) -> Callable[[], None] | None:

@@ -12,12 +12,11 @@ import numpy as np
 
 from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, joined
 from streamgp.fleet.each import EachEngine, as_arrays, take_over
 from streamgp.fleet.remote import BEGIN, Remotes, Request
 from streamgp.fleet.rows import Rows
 from streamgp.settings import FloatArray
-from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
 
@@ -84,23 +83,21 @@ class DistributedEngine:
     def kept_width(self) -> int:
         return EachEngine(self._model, 0, 1).kept_width()
 
-    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         if self._here is not None:
             return self._timed(rows, lambda here: here.issue(rows))
         shares = self._shares(rows)
         found = self._ask_for(shares, [("issue", share.rows) for share in shares])
-        predictions, kept = zip(*found, strict=True)
-        return _in_order(shares, predictions), np.concatenate(kept)[_order(shares)]
+        columns, kept = zip(*found, strict=True)
+        order = _order(shares)
+        return np.concatenate(columns, axis=1)[:, order], np.concatenate(kept)[order]
 
-    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+    def resolve(self, rows: Rows, kept: FloatArray) -> None:
         if self._here is not None:
-            self._timed(rows, lambda here: here.resolve(rows, kept, newest, unchanged))
+            self._timed(rows, lambda here: here.resolve(rows, kept))
             return
         shares = self._shares(rows)
-        asked = [
-            ("resolve", share.rows, *(part[share.models] for part in (kept, newest, unchanged))) for share in shares
-        ]
-        self._ask_for(shares, asked)
+        self._ask_for(shares, [("resolve", share.rows, kept[share.models]) for share in shares])
 
     def undo_of(self, rows: Rows) -> Callable[[], None] | None:
         if self._here is not None and self._pays() and not self._move(self._here):

@@ -10,15 +10,14 @@ import numpy as np
 
 from streamgp.contract import atomic, passing
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
+from streamgp.contract.lanes import ISSUE, LEARN, ONE
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, joined
 from streamgp.contract.snapshot import SnapshotError, encoded_state, packed, unpacked
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.workers import Workers
 from streamgp.loading import resume
 from streamgp.settings import FloatArray
-from streamgp.wrappers.issuing import issued, issued_width, learn_issued
-from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
 Known = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays and structure, see Saved
@@ -49,27 +48,44 @@ class EachEngine:
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
         rows = self._checked(rows)
-        found = self._run(rows, lambda model, own: passing.learn(model, own.X, own.Y, report, own.conditions))
-        return joined([part for part in found if part is not None]) if report else None
+
+        def learned(model: Any, own: Rows) -> Prediction:
+            columns = passing.learn(model, own.X, own.Y, report, own.conditions)
+            told: Prediction = model._told(list(columns))
+            return told
+
+        found = self._run(rows, learned)
+        return joined(found) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
-        return joined(self._run(rows, lambda model, own: model._predict(own.X, _times_ahead(model, own))))
+
+        def predicted(model: Any, own: Rows) -> Prediction:
+            told: Prediction = model._told(list(model._predicted(own.X, _times_ahead(model, own))))
+            return told
+
+        return joined(self._run(rows, predicted))
 
     def kept_width(self) -> int:
-        return issued_width(self._model)
+        return (self._model._shape.d or 0) + self._model._kept_width
 
-    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
-        predictions, kept = zip(*self._run(rows, lambda model, own: issued(model, own.X)), strict=True)
-        return joined(list(predictions)), np.stack(kept)
+    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        def issued(model: Any, own: Rows) -> tuple[FloatArray, FloatArray]:
+            line, d = np.full((1, self.kept_width()), np.nan), own.X.shape[1]
+            line[:, :d] = own.X
+            return model._pass(ONE[ISSUE], own.X, None, None, line[:, d:]), line
 
-    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+        columns, kept = zip(*self._run(rows, issued), strict=True)
+        return np.concatenate(columns, axis=1), np.concatenate(kept)
+
+    def resolve(self, rows: Rows, kept: FloatArray) -> None:
         rows = self._checked(rows)
         places = {int(i): j for j, i in enumerate(rows.models)}
 
         def learn(model: StreamModel, own: Rows) -> None:
             assert own.Y is not None
-            j, Y = places[int(own.models[0])], model._screened(own.Y)
-            learn_issued(model, kept[j], Y, own.conditions, last=bool(newest[j]), unchanged=bool(unchanged[j]))
+            line, d = kept[places[int(own.models[0])], None], own.X.shape[1]
+            x, Y = np.ascontiguousarray(line[:, :d]), model._screened(own.Y)
+            model._pass(ONE[LEARN], x, Y, own.conditions, line[:, d:])
 
         self._run(rows, learn)
 

@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.contract import passing
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, packed, unpacked
+from streamgp.contract.prediction import Prediction, joined
 from streamgp.contract.saved import Shape
 from streamgp.contract.turns import guard
 from streamgp.fleet import checks, devices, own
@@ -27,7 +27,6 @@ from streamgp.process.prior import Prior, with_own
 from streamgp.settings import FloatArray, Setting, one_of, optional, switch, whole
 from streamgp.wrappers.alarms import Alarm, discounted, words
 from streamgp.wrappers.surprise import SPIKE
-from streamgp.wrappers.wrapper import joined
 
 
 class Fleet(Models):
@@ -106,8 +105,6 @@ class Fleet(Models):
             devices.refuse_unfit(device, precision, model, values)
         self._prior = prior
         self._recipe: StreamModel = model.clone()
-        if pending:
-            self._recipe._expect_late(0, pending)
         self._settings["model"] = self._recipe
         self._together = fits(model)  # one object stands for all models
         self._whole = device == "cuda" and isinstance(model, OnlineGP)  # nothing of the models is on the cores
@@ -237,7 +234,8 @@ class Fleet(Models):
             grouped = grouped._replace(conditions=conditions)
             checks.refuse_past(self, grouped)
         if self._engine is None and not self._own:  # all models are the prior
-            prediction = passing.started_for(self._recipe, grouped.X)._predict(grouped.X, grouped.conditions)
+            prior = passing.started_for(self._recipe, grouped.X)
+            prediction = prior._told(list(prior._predicted(grouped.X, grouped.conditions)))
         elif self._engine is None:
             begun = self.clone()
             begun._begin(grouped, scalar=True)
@@ -245,7 +243,7 @@ class Fleet(Models):
         else:
             with checks.unfit_rows_named(self, grouped):
                 prediction = self._engine.predict(grouped)
-        return self._shaped(passing.shaped(self._prototype, prediction, many=True), came)
+        return self._shaped(prediction._shaped(scalar=self._prototype._shape.scalar, many=True), came)
 
     def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
         """Predict rows whose targets come later, and advance the memories by them.
@@ -278,14 +276,14 @@ class Fleet(Models):
             parts, places = [], []
             for part, where in rows.turns():
                 numbers = self._engine.rows_seen()[part.models, None]
-                prediction, kept = self._engine.issue(part)
+                columns, kept = self._engine.issue(part)
                 if self._watch is not None:  # by which the row is judged when its target comes
-                    kept = np.hstack([kept, numbers, packed(prediction, self._watch.outputs)])
+                    kept = np.hstack([kept, numbers, columns.transpose(1, 0, 2).reshape(len(kept), -1)])
                 tickets[where] = self._waiting.put(part.models, kept)
-                parts.append(prediction)
+                parts.append(columns)
                 places.append(where)
-        together = passing.shaped(self._prototype, joined(parts), many=True)[np.argsort(np.concatenate(places))]
-        return self._shaped(together, came)._with(ticket=tickets[came.back])
+        together = np.concatenate(parts, axis=1)[:, np.argsort(np.concatenate(places))]
+        return self._shaped(passing.shaped(self._prototype, together, many=True), came)._with(ticket=tickets[came.back])
 
     def resolve(self, tickets: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Learn the targets of rows that were issued, at their inputs as they were, in the order given.
@@ -316,10 +314,9 @@ class Fleet(Models):
             assert self._engine is not None
             for part, where in rows.turns():
                 now = grouped[where]
-                kept, states = self._waiting.kept(now), self._waiting.state_of(now)
+                kept = self._waiting.kept(now)
                 for some, at in self._judged(part, kept):
-                    own = np.ascontiguousarray(kept[at, : self._engine.kept_width()])
-                    self._engine.resolve(some, own, *(state[at] for state in states))
+                    self._engine.resolve(some, np.ascontiguousarray(kept[at, : self._engine.kept_width()]))
                 self._waiting.take(now)
 
     def _judged(self, rows: Rows, kept: FloatArray) -> list[tuple[Rows, np.ndarray]]:
@@ -329,7 +326,8 @@ class Fleet(Models):
         assert self._engine is not None
         assert rows.Y is not None
         width = self._engine.kept_width()
-        prediction = unpacked(kept[:, width + 1 :], self._prototype._empty(), self._watch.outputs)
+        columns = kept[:, width + 1 :].reshape(len(kept), -1, self._watch.outputs).transpose(1, 0, 2)
+        prediction = self._prototype._told(list(np.ascontiguousarray(columns)))
         numbers = kept[:, width].astype(np.int64)
         found, limit = self._watch.judge(rows.models, numbers, prediction, rows.Y, rows.conditions)
         return _discounted(self._recipe, rows, found, limit) if self._discounts else [(rows, np.arange(len(rows.X)))]
@@ -383,11 +381,9 @@ class Fleet(Models):
                     prediction = self._engine.advance(rows, report)
                 else:
                     prediction, judged = self._watched(self._watch, self._engine, rows, Y)
-            if self._waiting is not None:
-                self._waiting.passed(rows.models)
         if prediction is None or not report:
             return None
-        shaped = self._shaped(passing.shaped(self._prototype, prediction, many=True), came)
+        shaped = self._shaped(prediction._shaped(scalar=self._prototype._shape.scalar, many=True), came)
         if judged is None:
             return shaped
         nats, kinds = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
@@ -487,10 +483,7 @@ class Fleet(Models):
             first = np.zeros((1, X.shape[-1]))
             self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
         assert isinstance(self._engine, CudaEngine)
-        prediction = self._engine.there(came, X, Y, learned)
-        if learned and self._waiting is not None:
-            self._waiting.passed(came.models)
-        return prediction
+        return self._engine.there(came, X, Y, learned)
 
 
 guard(Fleet, set())

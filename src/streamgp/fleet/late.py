@@ -1,4 +1,4 @@
-"""Rows of a fleet that wait for their targets: whose each is, and whether it is the last of its model."""
+"""Rows of a fleet that wait for their targets, and whose each is."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ class Waiting:
         self._next = np.zeros(1, dtype=np.int64)  # ticket
         self._expired = np.zeros(1, dtype=np.int64)
         self._models = np.zeros(places, dtype=np.int64)  # whose row is in each place
-        self._newest = np.full(size, -1)  # ticket of the last row of each model if nothing came after it, or -1
-        self._fresh = np.zeros(size, dtype=np.int64)  # whether the model has not changed since
+        self._size = size
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -46,7 +45,6 @@ class Waiting:
         places, expired = self._waiting.issue(tickets, rows)
         self._expired += expired
         self._models[places] = models[len(models) - len(places) :]
-        self._newest[models], self._fresh[models] = tickets, 1
         return tickets
 
     def find(self, tickets: np.ndarray) -> np.ndarray:
@@ -67,41 +65,27 @@ class Waiting:
         found: FloatArray = self._waiting.rows[places]
         return found
 
-    def state_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether each row is the last of its model, and whether that has not changed since."""
-        models = self._models[places]
-        newest = self._newest[models] == self._waiting.tickets[places]
-        return newest, newest & (self._fresh[models] == 1)
-
     def take(self, places: np.ndarray) -> None:
         """Rows have been learned, one of each model: their places are free."""
-        newest, _ = self.state_of(places)
-        self._newest[self._models[places[newest]]] = -1
-        self._fresh[self._models[places]] = 0
         self._free(places)
 
     def _free(self, places: np.ndarray) -> None:
         self._waiting.resolve(places)
         self._models[places] = 0
 
-    def passed(self, models: np.ndarray) -> None:
-        """Models have learned other rows."""
-        self._newest[models], self._fresh[models] = -1, 0
-
     def add(self, count: int) -> None:
         """Models have been added."""
-        self._newest = np.append(self._newest, np.full(count, -1))
-        self._fresh = np.append(self._fresh, np.zeros(count, dtype=np.int64))
+        self._size += count
 
     def keep(self, which: np.ndarray) -> None:
         """Only these models are left: rows of the others no longer wait."""
-        ids = np.full(len(self._newest), -1)
+        ids = np.full(self._size, -1)
         ids[which] = np.arange(len(which))
         used = self._waiting.tickets >= 0
         gone = used & (ids[self._models] < 0)
         self._models[used] = ids[self._models[used]]
         self._free(np.flatnonzero(gone))
-        self._newest, self._fresh = self._newest[which], self._fresh[which]
+        self._size = len(which)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
@@ -111,8 +95,6 @@ class Waiting:
             "waiting.tickets": self._waiting.tickets,
             "waiting.models": self._models,
             "waiting.rows": self._waiting.rows,
-            "waiting.newest": self._newest,
-            "waiting.fresh": self._fresh,
         }
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
@@ -128,7 +110,5 @@ class Waiting:
     def check_restored(self) -> None:
         """Refuse a state that no rows lead to."""
         require("waiting.expired", self._expired, at_least=0, at_most=max(int(self._next[0]), 0))
-        require("waiting.newest", self._newest, at_least=-1, at_most=int(self._next[0]) - 1)
-        require("waiting.models", self._models, at_least=0, at_most=max(len(self._newest) - 1, 0))
-        require("waiting.fresh", self._fresh, at_least=0, at_most=1)
+        require("waiting.models", self._models, at_least=0, at_most=max(self._size - 1, 0))
         self._waiting.check_restored(int(self._next[0]))

@@ -10,7 +10,6 @@ import numpy as np
 
 from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import packed
 from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
 from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
@@ -86,9 +85,7 @@ class Models(Saved):
         """How many numbers are kept of a row that waits: with alarms also its number and what was predicted."""
         if self._watch is None:
             return engine.kept_width()
-        p = self._watch.outputs
-        like = self._prototype._empty()._each(lambda _: np.empty((0, p)))
-        return engine.kept_width() + 1 + int(packed(like, p).shape[1])
+        return engine.kept_width() + 1 + len(self._prototype._columns) * self._watch.outputs
 
     def _begin(self, rows: Rows, scalar: bool) -> None:
         """Allocate for the first rows, or for the first target."""
@@ -239,8 +236,6 @@ class Models(Saved):
             self._engine.put(i, twin)
         if self._watch is not None:
             self._watch.start_again(i)
-        if self._waiting is not None:
-            self._waiting.passed(np.array([i]))
 
     def add(self, n: int = 1) -> np.ndarray:
         """Add models that have learned nothing; return their ids, which follow those of the others."""

@@ -214,13 +214,13 @@ class WrappedEngine(AroundEngine):
         assert prediction is not None
         return prediction
 
-    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         self._waits = True
         return super().issue(rows)
 
-    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+    def resolve(self, rows: Rows, kept: FloatArray) -> None:
         self._waits = True
-        super().resolve(rows, kept, newest, unchanged)
+        super().resolve(rows, kept)
 
     def _refuse_unfit(self, rows: Rows) -> None:
         """Refuse rows before any of them is taken, where they are taken one after the other."""

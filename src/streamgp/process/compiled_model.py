@@ -15,6 +15,8 @@ from streamgp.contract.snapshot import require
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
 
+NONE = np.empty((0, 1))  # of targets, of conditions, and of lines
+
 
 class CompiledModel(StreamModel):
     """A stream model whose numbers compiled code reads by name, a memory among them."""
@@ -51,7 +53,7 @@ class CompiledModel(StreamModel):
         conditions: FloatArray | None,
         kept: FloatArray | None,
     ) -> FloatArray:
-        columns = np.empty((len(self._columns), len(X), self._state.last_target.size))
+        columns = np.zeros((len(self._columns), len(X), self._state.last_target.size))
         self._do(ops, X, Y, conditions, kept, columns)
         if not self.has_variance:
             columns[1:] = np.nan
@@ -67,10 +69,10 @@ class CompiledModel(StreamModel):
         columns: FloatArray,
     ) -> None:
         """Let the loop do operations; predictions go into columns, (columns, n, p)."""
-        none = X[:0]
-        given = X, none if Y is None else Y, none if conditions is None else conditions, none if kept is None else kept
+        numbers = self._numbers
         status, _, at = self._run(
-            self._numbers.records, self._numbers.buffers, *self._lanes, ops, *given, columns, 0, 0
+            *(numbers.records, numbers.buffers, *self._lanes, ops, X, NONE if Y is None else Y),
+            *(NONE if conditions is None else conditions, NONE if kept is None else kept, columns, 0, 0),
         )
         if status:
             inputs.refuse(status, at, many=len(X) > 1)

@@ -23,7 +23,7 @@ from streamgp.process import mean as prior_mean
 from streamgp.process import observation, rare
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
-from streamgp.process.compiled_model import CompiledModel
+from streamgp.process.compiled_model import NONE, CompiledModel
 from streamgp.process.composed import compose
 from streamgp.process.features import Features, Fourier
 from streamgp.process.forgetting import Forgetting
@@ -156,7 +156,7 @@ class OnlineGP(CompiledModel):
     ) -> FloatArray:
         if not self._direct:
             return self._pass_around(ops, X, Y, conditions, kept)
-        columns = np.empty((3, len(X), self._state.last_target.size))
+        columns = np.zeros((3, len(X), self._shape.p or 1))
         self._do(ops, X, Y, conditions, kept, columns)
         if not self.has_variance:
             columns[1:] = np.nan
@@ -177,7 +177,7 @@ class OnlineGP(CompiledModel):
         if Y is not None and prior is not None:
             Y = Y - prior
         width = 3 if any_of(ops, ADVANCE | LEARN) or not self._has_components else len(self._columns)
-        columns = np.empty((width, len(X), self._state.last_target.size))
+        columns = np.zeros((width, len(X), self._state.last_target.size))
         self._do(ops, X, Y, conditions, kept, columns)
         columns = self._likelihood.columns(columns)
         if not self.has_variance:
@@ -199,10 +199,12 @@ class OnlineGP(CompiledModel):
     ) -> None:
         if self._linear is not None:  # behind the inputs stand the features of a LinearMean
             X = np.hstack([X, self._linear.whitened(X)])
-        none = X[:0]
-        given = X, none if Y is None else Y, none if conditions is None else conditions, none if kept is None else kept
+        if self._one_step:
+            super()._do(ops, X, Y, conditions, kept, columns)
+            return
+        given = (NONE if one is None else one for one in (Y, conditions, kept))
         do = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
-        status, at = do(self._run, self._numbers, self._lanes, ops, *given, columns)
+        status, at = do(self._run, self._numbers, self._lanes, ops, X, *given, columns)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 

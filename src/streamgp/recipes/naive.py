@@ -108,8 +108,8 @@ class SeasonalValue(Naive):
     _season: FloatArray  # the last targets, (back, p), oldest first
 
     def __init__(self, period: int = 1, *, ahead: int = 1) -> None:
-        period, self._ahead = whole("period", period), whole("ahead", ahead)
-        self._back = -(-self._ahead // period) * period  # whole seasons, so that the target is known by then
+        period, self._rows_ahead = whole("period", period), whole("ahead", ahead)
+        self._back = -(-self._rows_ahead // period) * period  # whole seasons, so that the target is known by then
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
@@ -126,7 +126,7 @@ class SeasonalValue(Naive):
             for t in np.flatnonzero(missing.any(axis=1)):
                 known[back + t] = np.where(missing[t], known[t], Y[t])
         self._season[:] = known[n:]
-        return known[self._ahead - 1 : self._ahead + n]
+        return known[self._rows_ahead - 1 : self._rows_ahead + n]
 
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""

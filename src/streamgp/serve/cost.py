@@ -16,7 +16,6 @@ from streamgp.auto.budget import Budget
 from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import packed
 from streamgp.encoded.model import Encoded
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import AUTO, Request
@@ -25,7 +24,6 @@ from streamgp.process.memory import Reservoir
 from streamgp.serve.messages import RefusedError
 from streamgp.wrappers.columns import Columns
 from streamgp.wrappers.driftaware import DriftAware
-from streamgp.wrappers.issuing import issued_width
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Composite
 
@@ -135,7 +133,7 @@ def refuse(request: Request, d: int, pending: int) -> None:
 def refuse_waiting(pipeline: Pipeline, pending: int) -> None:
     """Refuse a run of which this many rows that wait for their targets would take too much."""
     stream = pipeline.stream
-    numbers = issued_width(stream) + packed(stream._empty()._each(lambda part: part[:, None]), 1).shape[1]
+    numbers = (stream._d or 0) + stream._kept_width + len(stream._columns)
     if 8 * numbers * pending > MEMORY:
         raise RefusedError(
             422,

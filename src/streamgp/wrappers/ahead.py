@@ -162,15 +162,16 @@ class Ahead(Late):
                 each = None
         done = within[:, :, 1] != 0
         x, line, said, time = self._parts(lines)
-        found = self._within._pass(
-            np.ascontiguousarray(within[done]),
-            np.ascontiguousarray(x),
-            targets,
-            None if each is None else np.ascontiguousarray(each[done]),
-            line,
-        )[: self._said]
-        fresh = np.r_[used : used + m, len(lines) - len(unknown) : len(lines)]
-        said[:, fresh] = found[:, fresh]
+        if done.any():
+            found = self._within._pass(
+                np.ascontiguousarray(within[done]),
+                np.nan_to_num(x),  # of places where no row waits
+                targets,
+                None if each is None else np.ascontiguousarray(each[done]),
+                line,
+            )
+            fresh = np.r_[used : used + m, len(lines) - len(unknown) : len(lines)]
+            said[:, fresh] = found[: self._said, fresh]
         time[new] = times[advances]
         asked = kinds & PREDICT != 0
         columns[:, rows[asked]] = said[:, predicted[asked]]

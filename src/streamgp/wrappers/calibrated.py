@@ -129,6 +129,7 @@ class Calibrated(Wrapper):
         if self._level >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
         self._rates = positive_vector("rates", rates)
+        self._rungs = int(self._levels.size) + conformal.TAILS  # numbers of a prediction: its quantiles and tails
         tail = (1.0 - self._level) / 2.0
         self._plan = {
             "tail": tail,
@@ -192,11 +193,6 @@ class Calibrated(Wrapper):
         return ladder_levels(self._level)
 
     @property
-    def _rungs(self) -> int:
-        """How many numbers of a prediction are its quantiles and tails."""
-        return int(self._levels.size) + conformal.TAILS
-
-    @property
     def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return (
             *NUMBERS,
@@ -208,7 +204,7 @@ class Calibrated(Wrapper):
 
     def _told(self, columns: Sequence[Any]) -> CalibratedPrediction:
         mean, variance, noise, lower, upper = columns[: conformal.MOMENTS]
-        own = conformal.MOMENTS + self._levels.size + conformal.TAILS
+        own = conformal.MOMENTS + self._rungs
         raw, shape = self._within._told(columns[own:]), tuple(columns[conformal.MOMENTS : own])
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
 
@@ -230,15 +226,15 @@ class Calibrated(Wrapper):
     ) -> FloatArray:
         within: Any = self._models[0]
         ops = predicted_too(ops)
-        if type(within) is Standardize and within._in_one_call:
-            calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), self._own_width
-            columns = np.empty((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._p or 1))
+        own = 0 if kept is None else self._own_width
+        if type(within) is Standardize and within._in_one_call and within._has_seen(ops, kept, own):
+            calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), own
+            columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._p or 1))
             within._do(ops, X, Y, conditions, kept, calibration, columns)
             return columns
-        own = self._own_width
         raw = within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])
         first = conformal.MOMENTS + self._rungs
-        columns = np.empty((first + len(raw), *raw.shape[1:]))
+        columns = np.zeros((first + len(raw), *raw.shape[1:]))
         columns[first:] = raw
         targets, lines = raw[0, :0] if Y is None else Y, raw[0, :0] if kept is None else kept[:, :own]
         start = 0
@@ -306,7 +302,7 @@ class Calibrated(Wrapper):
     def _calibrated(self, *moments: FloatArray) -> CalibratedPrediction:
         """The prediction of rows of which the model within says these means, variances and noises, (n, p)."""
         mean = moments[0]
-        columns = np.empty((conformal.MOMENTS + self._rungs + len(NUMBERS), *mean.shape))
+        columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), *mean.shape))
         for column, values in zip(columns[-3:], moments, strict=True):
             column[:] = values
         self._calibrate(listed(len(mean), PREDICT), mean[:0], mean[:0], columns)

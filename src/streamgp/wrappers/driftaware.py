@@ -15,7 +15,7 @@ from streamgp.contract.conditions import noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, any_of, with_kinds
+from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, any_of
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction, bare
 from streamgp.contract.snapshot import require
@@ -185,7 +185,10 @@ class DriftAware(Wrapper):
     ) -> FloatArray:
         if not any_of(ops, ADVANCE | LEARN):
             return self._leader()._pass(ops, X, Y, conditions, kept)
-        columns = np.full((bare(self._columns), len(X), self._p or 1), np.nan)
+        width = bare(self._columns)
+        if len(ops) == 1:
+            return self._some(ops, X, Y, conditions, kept)[1][:width]
+        columns = np.full((width, len(X), self._p or 1), np.nan)
         swaps: list[Swap] = []
         start = 0
         while start < len(ops):
@@ -225,12 +228,13 @@ class DriftAware(Wrapper):
         self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: Any
     ) -> tuple[int, FloatArray]:
         """Do a block of operations, as far as the first alarm."""
-        ops = ops[: _apart(ops)]
+        if len(ops) > 1:
+            ops = ops[: _apart(ops)]
         learns = np.flatnonzero(ops[:, 1] & LEARN)
         if Y is None or not len(learns):
             return len(ops), self._within._pass(ops, X, Y, part(conditions, 0, len(ops)), kept)
         undo = undo_of(self._within) if len(ops) > 1 else None
-        asked = with_kinds(ops, ops[:, 1] | np.where(ops[:, 1] & LEARN, PREDICT, 0))
+        asked = ops | np.array([0, PREDICT]) * (ops[:, 1:] & LEARN != 0)
         columns = self._within._pass(asked, X, Y, part(conditions, 0, len(ops)), kept)
         rows = ops[learns, 0]
         at = self._rank(columns[:, rows], Y[rows], None if conditions is None else conditions[learns], armed=True)

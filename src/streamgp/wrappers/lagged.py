@@ -91,6 +91,8 @@ class Lagged(Mapped):
         conditions: FloatArray | None,
         kept: FloatArray | None,
     ) -> FloatArray:
+        if len(ops) == len(X) == 1 and kept is None and ops.item(1) & ISSUE and self._known():
+            return self._pass_one(ops, X, Y, conditions)
         (rows, kinds), (n, d), width = ops.T, X.shape, self._past.size
         advanced = rows[kinds & ADVANCE != 0]
         late, waits = kinds & TAKE == LEARN, kinds & (TAKE | TELL) == ADVANCE
@@ -107,18 +109,40 @@ class Lagged(Mapped):
         within[rows[seen], d:] = lags[seen]
         if kept is not None:
             kept[rows[waits], :width] = np.where(unknown[:, None], np.nan, lags)[waits]
-            within[rows[late], d:] = kept[rows[late], :width]
-            unknown = unknown | (late & np.isnan(within[rows, d:]).any(axis=1))
+            given = kept[rows[late], :width]
+            unknown = unknown | np.zeros(len(ops), dtype=bool)
+            unknown[late], within[rows[late], d:] = np.isnan(given).any(axis=1), np.nan_to_num(given)
         if unknown.any():  # without a lag there is nothing to learn from: such rows are predicted by the prior
             kinds = np.where(unknown, np.where(kinds & ISSUE, kinds & PREDICT, TELL * told), kinds)
             conditions = None if conditions is None else np.ascontiguousarray(conditions[kinds != 0])
             ops = with_kinds(ops, kinds)
-        columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, width:])
+        columns = np.zeros((len(self._columns), n, self._past.shape[1]))
+        if len(ops):
+            columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, width:])
         self._past[:] = past[len(targets) :]
         if len(advanced):
             self._x[:] = X[advanced[-1]]
             self._rows += len(advanced)
         return columns
+
+    def _pass_one(
+        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None
+    ) -> FloatArray:
+        """The usual case in fewer steps: one row that has lags, and waits for nothing."""
+        full, kind = not np.isnan(self._past[0]).any(), ops.item(1)
+        lags = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1)
+        columns = self._within._pass(ops, np.concatenate([X, lags], axis=1), Y, conditions, None)
+        if Y is not None and kind & (LEARN | TELL):
+            newest = np.where(np.isnan(Y[0]), self._past[-1], Y[0])
+            self._past[:-1] = self._past[1:]
+            self._past[-1] = newest
+        if kind & ADVANCE:
+            self._x[:] = X[0]
+            self._rows += 1
+        return columns
+
+    def _known(self) -> bool:
+        return not self._needed or not bool(np.isnan(self._past[-self._needed]).any())
 
     def reset_memory(self) -> None:
         if self._d is not None:

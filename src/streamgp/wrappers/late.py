@@ -29,6 +29,8 @@ class Late(Wrapper):
     """
 
     _numbers: Numbers
+    _said: int  # columns of a prediction that are kept
+    _line_width: int
 
     def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
         probe = self._within.clone()  # it may know how many outputs there are before the first target
@@ -44,21 +46,13 @@ class Late(Wrapper):
         super()._start(d, p)
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p, "times": 1}, {})
         self._numbers.counters["newest"], self._numbers.state.learned[:] = -1, np.nan
+        self._said = bare(self._within._columns)
+        self._line_width = 2 + d + self._within._kept_width + self._said * p
         if before is not None:  # rows wait, but no target has come
             self._numbers.counters[:] = before.counters
             self._numbers.state.last_x[:] = before.state.last_x
 
     # Lines.
-
-    @property
-    def _said(self) -> int:
-        """How many columns a prediction has that is kept."""
-        return bare(self._within._columns)
-
-    @property
-    def _line_width(self) -> int:
-        state = self._numbers.state
-        return 2 + state.last_x.size + self._within._kept_width + self._said * state.last_y.size
 
     def _parts(self, lines: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Views of lines, (n, width): inputs, what is kept, what was predicted, (columns, n, p), and times."""

@@ -17,6 +17,7 @@ from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import NUMBERS
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import on, reset_memories
+from streamgp.process.compiled_model import NONE
 from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
@@ -65,6 +66,7 @@ class Standardize(Mapped):
     """
 
     _stacks = True
+    _ready = False  # whether a list of operations takes one compiled call, now and from now on
     _stacked: dict[str, np.ndarray]  # all arrays by name, (models, ...) each; those of the first model:
     _unit_arrays: list[np.ndarray]  # of these the four of the units
     _scaling: Scaling
@@ -114,7 +116,7 @@ class Standardize(Mapped):
         return list(self._stacked.values())
 
     def _restack(self, arrays: list[np.ndarray]) -> None:
-        self._stacked = dict(zip(self._stacked, arrays, strict=True))
+        self._stacked, self._ready = dict(zip(self._stacked, arrays, strict=True)), False
         self._unit_arrays = arrays[:4]
         first = [array[0] if len(array) else array for array in arrays]
         self._scaling = Scaling(*first[:4])
@@ -193,14 +195,14 @@ class Standardize(Mapped):
     @property
     def _in_one_call(self) -> bool:
         """Whether a list of operations takes one compiled call, and its calibration, too."""
+        if self._ready and self._lanes is ALONE:
+            return True
         within: Any = self._models[0]
         if not (within._direct and within._one_step and within.has_variance) or self._shape.d is None:
             return False
-        if self._lanes is ALONE:
-            return bool(self._kept.item(0) == self._warmup) and (
-                self._observes != "numbers" or bool(self._known_scale.all())
-            )
-        return bool(self._warm().all()) and bool(self._scaled().all())
+        settled = bool(self._warm().all()) and (self._observes != "numbers" or bool(self._scaled().all()))
+        self._ready = settled and self._lanes is ALONE
+        return settled
 
     @property
     def _one_step(self) -> bool:  # type: ignore[override]
@@ -215,7 +217,7 @@ class Standardize(Mapped):
         kept: FloatArray | None,
     ) -> FloatArray:
         if self._in_one_call:
-            columns = np.empty((3, len(X), self._unit_arrays[2].shape[1]))
+            columns = np.zeros((3, len(X), self._unit_arrays[2].shape[1]))
             self._do(ops, X, Y, conditions, kept, NOT_CALIBRATED, columns)
             return columns
         cold = ~self._warm()
@@ -254,13 +256,13 @@ class Standardize(Mapped):
     ) -> None:
         """Do operations in one compiled call, with a calibration that is around this model."""
         model: Any = self._models[0]
-        none, numbers = X[:0], model._numbers
+        numbers = model._numbers
         if kept is not None:
             ops = self._seen(ops, kept[:, calibration[3] :])
-        given = none if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
+        given = NONE if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
         status, _, at = single.take(
             *(address_of(model._run), address_of(conformal.calibrate), numbers.records, numbers.buffers),
-            *(*self._lanes, ops, X, none if Y is None else Y, given, none if kept is None else kept, self._largest),
+            *(*self._lanes, ops, X, NONE if Y is None else Y, given, NONE if kept is None else kept, self._largest),
             *(self._stacked["screen"] if self._screens else NO_SCREEN, *self._unit_arrays, *calibration, columns, 0, 0),
         )
         if status:
@@ -268,6 +270,10 @@ class Standardize(Mapped):
 
     # A row that is issued during the warm-up, or while targets tell no scale, is predicted and no more: the rows of the
     # warm-up are learned anew, in the order in which their targets come.
+
+    def _has_seen(self, ops: np.ndarray, kept: FloatArray | None, first: int) -> bool:
+        """Whether no row is learned that was issued during the warm-up; its lines begin with other numbers."""
+        return kept is None or self._seen(ops, kept[:, first:]) is ops
 
     def _seen(self, ops: np.ndarray, kept: FloatArray) -> np.ndarray:
         """The operations, where rows that were issued during the warm-up are taken when their targets come."""
@@ -313,7 +319,7 @@ class Standardize(Mapped):
         """
         kind, counts = ops.item(1), self._counts(X)
         stops, models = np.cumsum(counts), self._lanes.models
-        columns = np.empty((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
+        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
 
         def take(model: int, start: int, stop: int) -> None:
             if start < stop:
@@ -397,7 +403,7 @@ class Standardize(Mapped):
             self._kept_conditions[at] = np.nan if conditions is None else conditions[0]
             self._kept[0] += 1
             return found
-        columns = np.empty((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
+        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
         models, left = self._lanes.models, self._counts(X)
         first = np.cumsum(left) - left
         while left.any():
