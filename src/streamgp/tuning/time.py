@@ -1,4 +1,4 @@
-"""Hyperparameters of a kernel over time: the filter's own evidence, and log-normal priors around where it starts."""
+"""Hyperparameters of a kernel over time: the exact evidence, and log-normal priors around where it starts."""
 
 from __future__ import annotations
 
