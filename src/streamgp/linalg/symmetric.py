@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 
 Array = NDArray
 
@@ -60,7 +60,7 @@ def scale_and_subtract(A: Array, scale: float, h: Array, weight: float, n: int) 
                 row[j] = scale * row[j] - t * h[j]
 
 
-@inlined
+@compiled
 def rotate(A: Array, r: int, n: int, c: Array, s: Array, carried: Array) -> None:
     """A = U A U' for the plane rotations U of triangular.delete(): coordinate r becomes the last one.
 

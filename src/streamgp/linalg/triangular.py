@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 
 Array = NDArray
 
@@ -79,7 +79,7 @@ def solve(R: Array, b: Array, n: int, x: Array) -> None:
         x[i] = (b[i] - a0) / R[i, i]
 
 
-@inlined
+@compiled
 def inverse_column(R: Array, r: int, n: int, q: Array) -> None:
     """q = column r of (R'R)^-1."""
     inverse_root(R, r, n, q)
@@ -104,7 +104,7 @@ def rotation(a: float, b: float) -> tuple[float, float, float]:
     return a / length, b / length, length
 
 
-@inlined
+@compiled
 def rotate_in(R: Array, z: Array, keep: float, phi: Array, weight: float, y: Array, n: int, row: Array) -> None:
     """[R z] becomes the factor of keep^2 [R z]'[R z] + weight^2 [phi y]'[phi y]; y is used up, and row is scratch.
 
@@ -169,7 +169,7 @@ def delete(R: Array, r: int, n: int, column: Array, c: Array, s: Array, removed:
         R[j, n - 1] = 0.0
 
 
-@inlined
+@compiled
 def rotate(X: Array, r: int, n: int, c: Array, s: Array) -> None:
     """X = U X, column by column, for the rotations of delete(): coordinate r becomes the last one."""
     for j in range(X.shape[1]):

@@ -178,7 +178,7 @@ class LocalGP(CompiledModel):
         return named | {"noise": self._plan["noise"]}
 
 
-@inlined
+@compiled
 def compare(m: Model) -> float:
     """Similarities of the input seen to the centers; returns kappa = k(x, x)."""
     n, similarity, variances = m.counters.experts, m.similarity, m.center_variances
@@ -191,7 +191,7 @@ def compare(m: Model) -> float:
     return kappa
 
 
-@inlined
+@compiled
 def predict_seen(m: Model, kappa: float) -> None:
     """Mean and latent variance of the mixture; compare() has been called."""
     experts, counts = m.counters.experts, m.counts
@@ -235,7 +235,7 @@ def predict_seen(m: Model, kappa: float) -> None:
         variance[j] = max(variance[j] / total - shift * shift, 0.0)
 
 
-@inlined
+@compiled
 def learn_seen(m: Model, kappa: float, noise: float) -> None:
     """Hand the input seen and its targets to the most similar expert, or to a new one."""
     # [nguyentuong2009] partitioning of the data
@@ -276,7 +276,7 @@ def learn_seen(m: Model, kappa: float, noise: float) -> None:
     m.center_variances[e] = program.diagonal(m.operations, m.parameters, center, k, m.kernel_scratch)
 
 
-@inlined
+@compiled
 def admit(m: Model, e: int, n: int, kappa: float, noise: float) -> None:
     """The input seen becomes point n of expert e; pivots in which arithmetic had lost the noise are counted."""
     points, R, seen, k = m.points[e], m.factors[e], m.seen, m.k
@@ -296,7 +296,7 @@ def admit(m: Model, e: int, n: int, kappa: float, noise: float) -> None:
     copy(m.y, m.y.size, m.targets[e][n])
 
 
-@inlined
+@compiled
 def redundant(inverse_diagonal: Array, n: int) -> int:
     """The point that the others predict best: 1 / Q_ii is the variance of its target given all the others."""
     r = 0

@@ -271,7 +271,7 @@ def spread(name: str, value: FloatArray | None, n: int, what: str) -> FloatArray
     return np.resize(value, n)
 
 
-@inlined
+@compiled
 def predict_seen(m: Model, j: int) -> tuple[float, float]:
     """Mean and variance of output j at x; its fields know how active they are."""
     activation, trusted, begin = m.activation, m.trusted, j * m.plan.capacity
@@ -296,7 +296,7 @@ def predict_seen(m: Model, j: int) -> tuple[float, float]:
     return scale * (first + shift), scale * scale * variance
 
 
-@inlined
+@compiled
 def learn_seen(m: Model, j: int, y: float) -> None:
     """Learn the target y of output j at x; its fields know how active they are."""
     activation, metrics, first = m.activation, m.metrics, j * m.plan.capacity
@@ -327,7 +327,7 @@ def learn_seen(m: Model, j: int, y: float) -> None:
         remove(m, j, most_active if narrow < other else second_active)
 
 
-@inlined
+@compiled
 def create(m: Model, j: int, y: float, most: float, most_active: int) -> None:
     """Put a field on x; it takes over the metric of a field that is nearly active there and can be trusted."""
     counts, directions, last_active, metrics, alpha = m.counts, m.directions, m.last_active, m.metrics, m.alpha

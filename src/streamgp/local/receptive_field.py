@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 from streamgp.linalg.vector import copy, dot, fill
 
 Array = NDArray
@@ -73,7 +73,7 @@ WORK = {
 }
 
 
-@inlined
+@compiled
 def begin(m: Model, g: int, y: float) -> None:
     """Center field g, which has seen nothing, on x; M, alpha and the number of directions are set, all else is 0."""
     m.beta0[g] = y
@@ -145,7 +145,7 @@ def grown_directions(m: Model, g: int) -> int:
     return n if m.n_data[g, n - 1] > 2.0 * m.x.size else n - 1
 
 
-@inlined
+@compiled
 def learn_means(m: Model, g: int, y: float, weight: float) -> float:
     """Learn the weighted means; returns the mean-free target and leaves the mean-free input in x_mz."""
     x, x_mz, mean_x, beta0, spread = m.x, m.x_mz, m.mean_x[g], m.beta0, m.spread
@@ -161,7 +161,7 @@ def learn_means(m: Model, g: int, y: float, weight: float) -> float:
     return y_mz  # type: ignore[no-any-return]
 
 
-@inlined
+@compiled
 def learn_regression(m: Model, g: int, y: float, weight: float) -> tuple[float, float]:
     """Learn a mean-free row by partial least squares; returns e and e_cv and leaves the new projections in s."""
     n, init_S2, x_res = int(m.directions[g]), m.plan.init_S2, m.x_res
@@ -203,7 +203,7 @@ def learn_regression(m: Model, g: int, y: float, weight: float) -> tuple[float, 
     return e, (e_cv[grown - 1] if grown > 0 else y)
 
 
-@inlined
+@compiled
 def keep_length(direction: Array, i: int) -> float:
     """Return the length of the direction; one that has nearly vanished is brought back to SHORTEST."""
     length = np.sqrt(dot(direction, direction, direction.size))
@@ -222,7 +222,7 @@ def may_descend(m: Model, g: int, i: int) -> bool:
     return m.n_data[g, i] * (1.0 - m.forget[g, 0]) > ENOUGH_TO_DESCEND  # type: ignore[no-any-return]
 
 
-@inlined
+@compiled
 def cost_slope(
     m: Model, g: int, weight: float, e: float, e_cv: float, E: float, W: float
 ) -> tuple[float, float, float]:
@@ -242,7 +242,7 @@ def cost_slope(
     return slope, bend, weight * h
 
 
-@inlined
+@compiled
 def metric_derivatives(
     m: Model, g: int, weight: float, slope: float, bend: float, share: float, penalty: float
 ) -> None:
@@ -265,7 +265,7 @@ def metric_derivatives(
             k += 1
 
 
-@inlined
+@compiled
 def metric_of(M: Array, D: Array) -> None:
     """D = M'M; of a diagonal one nothing else is read."""
     k = 0
@@ -279,7 +279,7 @@ def metric_of(M: Array, D: Array) -> None:
         k += row.size
 
 
-@inlined
+@compiled
 def descend(m: Model, g: int, weight: float, e: float, e_cv: float) -> None:
     """Move the metric down the gradient of the leave-one-out cost; s, dx and z belong to the row."""
     if not may_descend(m, g, 0):
@@ -311,7 +311,7 @@ def descend(m: Model, g: int, weight: float, e: float, e_cv: float) -> None:
                 R[i] = forget[i] * R[i] + part * weight * e_cv * e_cv * s[i] * s[i]
 
 
-@inlined
+@compiled
 def adapt_rates(m: Model, g: int, transient: float) -> None:
     """Learning rates exp(b) by incremental delta-bar-delta [sutton1992]: up where successive steps agree."""
     alpha, b, h = m.alpha[g], m.b[g], m.h[g]
@@ -325,7 +325,7 @@ def adapt_rates(m: Model, g: int, transient: float) -> None:
         h[k] = h[k] * max(1.0 - rate * curvature[k], 0.0) - rate * gradient[k]
 
 
-@inlined
+@compiled
 def add_direction(m: Model, g: int) -> None:
     """Add a direction if the newest made the error much smaller and knows enough."""
     n, forget = int(m.directions[g]), m.forget[g]
@@ -344,7 +344,7 @@ def add_direction(m: Model, g: int) -> None:
         m.directions[g] = n + 1
 
 
-@inlined
+@compiled
 def learn(m: Model, g: int, y: float, weight: float) -> None:
     """Learn a row at x with this activation, which has left dx and z."""
     n_data, forget, tau = m.n_data[g], m.forget[g], m.plan.tau_lambda
@@ -358,7 +358,7 @@ def learn(m: Model, g: int, y: float, weight: float) -> None:
         forget[i] = tau * forget[i] + (1.0 - tau) * m.plan.final_lambda
 
 
-@inlined
+@compiled
 def predict(m: Model, g: int, weight: float) -> tuple[float, float]:
     """The field's own mean at x and the variance of its prediction."""
     x, x_mz, mean_x, s = m.x, m.x_mz, m.mean_x[g], m.s

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import NUMBER, VECTOR, WHOLE, apart, compiled, inlined
+from streamgp.compiled import NUMBER, VECTOR, WHOLE, apart, compiled
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import dot
@@ -178,7 +178,7 @@ def whiten(R: Array, k: Array, n: int, kappa: float, phi: Array) -> float:
     return kappa - dot(phi, phi, n)
 
 
-@inlined
+@compiled
 def fourier(frequencies: Array, variance: float, x: Array, phi: Array) -> None:
     # [gijsberts2013] Eq. (6)
     D = frequencies.shape[0]

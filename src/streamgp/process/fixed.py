@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import dot
@@ -18,7 +18,7 @@ from streamgp.process.time import clipped, pass_time, prior_variance
 Array = NDArray
 
 
-@inlined
+@compiled
 def featurize(m: Model) -> tuple[float, float]:
     """Fill phi for the input seen; return kappa = k(x, x) and the residual gamma2."""
     seen, phi = m.seen, m.phi[m.plan.temporal :]
@@ -35,7 +35,7 @@ def featurize(m: Model) -> tuple[float, float]:
     return kappa, max(gamma2, 0.0)
 
 
-@inlined
+@compiled
 def predict(m: Model) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa and gamma2."""
     n, phi = m.plan.temporal + m.plan.weights, m.phi
@@ -66,7 +66,7 @@ def project(m: Model) -> None:
         multiply(m.covariance[j], phi, n, H[j])
 
 
-@inlined
+@compiled
 def share_jitter(m: Model, x: Array, kappa: float) -> bool:
     """Where x is a basis point, the two share their jitter: add it to k(B, x)."""
     if m.plan.jitter == 0.0:
@@ -84,7 +84,7 @@ def share_jitter(m: Model, x: Array, kappa: float) -> bool:
     return False
 
 
-@inlined
+@compiled
 def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen."""
     n, phi, y = m.plan.weights, m.phi[m.plan.temporal :], m.y
@@ -113,7 +113,7 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
         m.counters.rows_since_check += 1
 
 
-@inlined
+@compiled
 def absorb(m: Model, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
     """The four lines of posterior.py; False, and nothing learned, where rounding leaves no gain in [0, 1]."""
     n, h, y = m.plan.temporal + m.plan.weights, m.h[j], m.y
@@ -145,7 +145,7 @@ def absorb(m: Model, j: int, first: int, last: int, kappa: float, gamma2: float)
     return True
 
 
-@inlined
+@compiled
 def rotate_in(m: Model, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
     """The information form: a row, weighted by the model's noise over its own and the residual, joins [R z].
 

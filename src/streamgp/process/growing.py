@@ -34,7 +34,7 @@ SERVED = 0.1
 LOST, WORTH_A_LOOK = 3e-7 / float(np.finfo(np.float64).eps), 1e-8
 
 
-@inlined
+@compiled
 def predict(m: Model) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa = k(x, x) and the residual gamma2."""
     n, phi, q = m.counters.points, m.phi, m.plan.temporal
@@ -50,7 +50,7 @@ def predict(m: Model) -> tuple[float, float]:
     return kappa, gamma2
 
 
-@inlined
+@compiled
 def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
     if m.plan.temporal > 0:
@@ -124,7 +124,7 @@ def least_resolved(m: Model, kappa: float) -> Any:
     return 0.0 if m.plan.least_squares else ROUNDING * m.counters.points * kappa
 
 
-@inlined
+@compiled
 def raise_to(noise: Array, least: float) -> None:
     """Raise the noise of every output to the least."""
     for j in range(noise.size):
@@ -146,7 +146,7 @@ def stays(m: Model) -> Any:
     return m.plan.evict == budget.NEVER and not m.plan.least_squares
 
 
-@inlined
+@compiled
 def has_lost_digits(m: Model, n: int) -> bool:
     """Whether least squares, which no prior holds back, may be 1e-6 off at the row seen."""
     inverse, prior, distinct = m.inverse_diagonal, m.prior, True
@@ -168,7 +168,7 @@ def has_lost_digits(m: Model, n: int) -> bool:
     return lost
 
 
-@inlined
+@compiled
 def mean_at(m: Model, i: int, o: int) -> Any:
     """The posterior mean of output o at basis point i."""
     R, mu, mean = m.factor, m.mu, 0.0
@@ -308,7 +308,7 @@ def grow(m: Model, kappa: float, gamma2: float) -> None:
     m.counters.points = n + 1
 
 
-@inlined
+@compiled
 def shrink(m: Model) -> None:
     """After an admission: let points go that the others explain, and one more if there are too many."""
     keep_distinct(m)

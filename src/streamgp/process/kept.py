@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import fill
 from streamgp.process import budget, features, posterior
@@ -27,7 +27,7 @@ UNRESOLVED = 1e-8
 ROUNDING = 1e-15
 
 
-@inlined
+@compiled
 def predict(m: Model) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa and the variance, which is the residual here."""
     n, phi, k = m.counters.points, m.phi, m.k
@@ -39,7 +39,7 @@ def predict(m: Model) -> tuple[float, float]:
     return kappa, gamma2
 
 
-@inlined
+@compiled
 def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Keep the row that predict() has just seen, and let one go if there are too many."""
     R, alpha, inverse = m.factor, m.mu, m.inverse_diagonal
@@ -61,7 +61,7 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
     m.counters.unresolved_rows += 0 if noise >= least and is_resolved(m) else 1
 
 
-@inlined
+@compiled
 def remove(m: Model, r: int) -> None:
     n, R, inverse = m.counters.points, m.factor, m.inverse_diagonal
     column, u = m.column, m.a
@@ -93,7 +93,7 @@ def solve_weights(m: Model, n: int) -> None:
             alpha[i, o] = one[i]
 
 
-@inlined
+@compiled
 def is_resolved(m: Model) -> bool:
     """Whether the means of all outputs are known well enough."""
     n, alpha, targets = m.counters.points, m.mu, m.targets

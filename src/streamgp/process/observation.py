@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import MATRIX, NUMBER, WHOLE, apart, compiled, entry, inlined
+from streamgp.compiled import MATRIX, NUMBER, WHOLE, apart, compiled, entry
 from streamgp.process.state import LAYOUT
 
 Array = NDArray
@@ -33,7 +33,7 @@ LARGEST = 1e300  # square of an error: beyond it there would be no end to the st
 LEAST_PRECISION = 1e-15
 
 
-@inlined
+@compiled
 def student_t(dof: float, y: float, m: float, v: float, noise: float) -> tuple[float, float, float, float]:
     """A Student-t about f with squared scale noise: a Gaussian whose precision is drawn from a gamma distribution.
 
@@ -83,7 +83,7 @@ def inverse_mills(z: float) -> tuple[float, float]:
     return rest - z, rest
 
 
-@inlined
+@compiled
 def log_cdf(z: float) -> float:
     """The logarithm of Phi(z)."""
     if z > 0.0:
@@ -93,7 +93,7 @@ def log_cdf(z: float) -> float:
     return -0.5 * z * z - 0.5 * math.log(2.0 * np.pi) - math.log(inverse_mills(z)[0])
 
 
-@inlined
+@compiled
 def probit(y: float, m: float, v: float) -> tuple[float, float, float, float]:
     """A class y of 0 or 1, which is 1 with probability Phi(f)."""
     sign, s = 1.0 if y > 0.5 else -1.0, 1.0 + v
@@ -102,7 +102,7 @@ def probit(y: float, m: float, v: float) -> tuple[float, float, float, float]:
     return log_cdf(z), sign * g / math.sqrt(s), g * rest / s, (1.0 + v * (1.0 - g * rest)) / s
 
 
-@inlined
+@compiled
 def poisson(y: float, m: float, v: float) -> tuple[float, float, float, float]:
     """A count y with the rate e^f.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 from streamgp.linalg import symmetric, triangular
 from streamgp.linalg.vector import dot
 
@@ -105,7 +105,7 @@ def keep_positive(S: Array, n: int) -> None:
         mix_with_prior(S, 2.0 * lost, n)
 
 
-@inlined
+@compiled
 def factor_predict(R: Array, z: Array, phi: Array, n: int, u: Array, mean: Array, first: int, last: int) -> float:
     """Means of the outputs first..last-1 and |R^-T phi|^2, by one solve."""
     # [gijsberts2013] Alg. 1, lines 7-9; line 8 prints R'phi where the solve R^-T phi is meant.

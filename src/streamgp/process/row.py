@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.lanes import LEARN
 from streamgp.process import posterior
@@ -41,7 +41,7 @@ def decay(s: float) -> tuple[float, float]:
     return np.exp(-s), -np.expm1(-2.0 * s)
 
 
-@inlined
+@compiled
 def meet(m: Model, conditions: Array, t: int) -> None:
     """Write down what row t is learned with; its targets are in y."""
     y, own, noise = m.y, m.noise, m.noise_now
@@ -95,7 +95,7 @@ def is_overdue(m: Model, Y: Array, conditions: Array, t: int, kind: int) -> bool
     return overdue
 
 
-@inlined
+@compiled
 def go_back(m: Model, j: int, factor: float, n: int) -> None:
     """S <- factor S + (1 - factor) I and mu <- sqrt(factor) mu for covariance j, with all that is carried along.
 
@@ -116,7 +116,7 @@ def go_back(m: Model, j: int, factor: float, n: int) -> None:
     fade(m, j, factor)
 
 
-@inlined
+@compiled
 def fade(m: Model, j: int, factor: float) -> None:
     """Keep a part of the sums over the rows learned for covariance j."""
     power, residual = m.power, m.residual

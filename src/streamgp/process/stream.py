@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import WHOLE_TRIPLE, caller, inlined
+from streamgp.compiled import WHOLE_TRIPLE, caller, compiled, inlined
 from streamgp.contract.checks import DUE_AFTER, FINE
 from streamgp.contract.lanes import ADVANCE, PREDICT
 from streamgp.linalg.vector import copy
@@ -63,7 +63,7 @@ def report(m: Model, gamma2: float, t: int, out: Array) -> None:
         time.report_components(m, weights_in_use(m), gamma2, t, out)
 
 
-@inlined
+@compiled
 def weights_in_use(m: Model) -> int:
     return m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights  # type: ignore[no-any-return]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, lapack, solve_triangular
 
-from streamgp.compiled import MATRIX, NUMBER, VECTOR, compiled, entry, inlined
+from streamgp.compiled import MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, MATERN52, TREND, WIDE
 from streamgp.linalg.vector import dot
 from streamgp.process.time import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, rotate, steps
@@ -24,7 +24,7 @@ from streamgp.settings import FloatArray
 Array = NDArray
 
 
-@inlined
+@compiled
 def step_slope(kind: int, A: Array, s: float, dA: Array, dQ: Array) -> None:
     """d A / d s and d Q / d s of one block, s = rate dt."""
     size = SIZES[kind]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model, opened
-from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, compiled, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, compiled, entry
 from streamgp.contract import spacing
 from streamgp.contract.conditions import TIME
 from streamgp.kernels.temporal import (
@@ -89,7 +89,7 @@ def tabulated(terms: list[Component]) -> tuple[Array, Array]:
     return np.array(table, dtype=np.float64), np.concatenate([one.feature for one, _ in blocks])
 
 
-@inlined
+@compiled
 def step(kind: int, rate: float, frequency: float, dt: float, A: Array, Q: Array) -> None:
     """A and Q of one block for the time dt."""
     s = rate * dt
@@ -145,7 +145,7 @@ def prior_variance(m: Model) -> float:
     return 0.0 if m.plan.temporal == 0 else m.now[PRIOR]
 
 
-@inlined
+@compiled
 def take_features(m: Model, x: Array) -> None:
     """The features of the mean are those of the row, behind its inputs."""
     feature, last, now = m.feature, m.last_prediction, m.now
@@ -290,7 +290,7 @@ def pass_time(m: Model, n: int, gamma2: float) -> None:
             m.variance_now[j] = max(dot(phi, H[j], q + n) + max(gamma2, 0.0), 0.0)
 
 
-@inlined
+@compiled
 def quadratic(S: Array, phi: Array, first: int, end: int) -> float:
     """phi'S phi of some coordinates."""
     total = 0.0

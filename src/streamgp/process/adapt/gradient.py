@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import inlined
+from streamgp.compiled import compiled, inlined
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
@@ -48,7 +48,7 @@ def prepare(m: Model, n: int) -> None:
     m.prepared[0] = 1.0
 
 
-@inlined
+@compiled
 def residual_noise(m: Model, j: int) -> Any:
     """g: what the residuals of the learned rows add to their noise, on (harmonic) average."""
     sums = m.residual

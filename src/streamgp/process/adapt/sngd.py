@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model, opened
-from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, apart, compiled, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, apart, compiled, entry
 from streamgp.kernels import program
 from streamgp.linalg import vector as vectors
 from streamgp.process import features
@@ -177,7 +177,7 @@ def begin_interval(m: Model) -> None:
         fisher[i, i] = m.plan.damping / unit[i] ** 2 if unit[i] > 0.0 else m.plan.damping
 
 
-@inlined
+@compiled
 def record(m: Model) -> None:
     """One more point of the path, at every stride; a full one is thinned to every other point, the stride doubles."""
     if m.counters.rows_seen % m.counters.path_stride != 0:
@@ -203,7 +203,7 @@ def record(m: Model) -> None:
     m.counters.path_points = points + 1
 
 
-@inlined
+@compiled
 def units(m: Model) -> Array:
     """The unit of each coordinate of theta that is a loading; 0 where it is a logarithm."""
     unit = np.zeros(m.plan.theta)
