@@ -9,6 +9,7 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.arrays import opened
+from streamgp.compiled import compiled, uncompiled
 from streamgp.process import fixed, growing, memory
 from streamgp.process import time as passing
 from streamgp.process.adapt import gradient, move
@@ -65,13 +66,15 @@ def hyperparameters(model):
 @cache
 def called(function):
     """A compiled function as Python can call it."""
-    return numba.njit(lambda *given: function(*given))
+    standing = compiled(uncompiled(function))  # also where it is compiled into its caller
+    return numba.njit(lambda *given: standing(*given))
 
 
 @cache
 def called_with_model(function):
     """A compiled function of a model, as Python can call it with the model's records and buffers."""
-    return numba.njit(lambda records, buffers, *given: function(opened(records, buffers, 0), *given))
+    standing = compiled(uncompiled(function))
+    return numba.njit(lambda records, buffers, *given: standing(opened(records, buffers, 0), *given))
 
 
 def _numbers(model):

@@ -248,15 +248,11 @@ def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
         entries: that are waited for.
         then: that a process of low priority compiles meanwhile, and nobody waits for.
     """
-    if is_filled(*entries, *then):
-        return
-    needed, rest = ({compile_once.name_of(one.entry): one.entry for one in some} for some in (entries, then))
-    behind = [name for name, one in rest.items() if name not in needed and not compile_once.is_cached(one)]
-    if behind:
-        compile_once.fill_behind(behind)
-    compile_once.fill(list(needed), lambda name: compile_once.is_cached(needed[name]))
-    if behind:
-        compile_once.tell_behind()
+    needed, later = ([one.entry for one in some if not is_filled(one)] for some in (entries, then))
+    if later := [one for one in later if one not in needed]:
+        compile_once.fill_behind(later)
+    if needed:
+        compile_once.fill(needed)
 
 
 def is_filled(*entries: Any) -> bool:

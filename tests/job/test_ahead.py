@@ -103,12 +103,12 @@ import streamgp as sg
 from streamgp.job import Pipeline
 from streamgp.tables.columns import Column, Schema
 
-def fill(names, there):
-    print(*names)
+def fill(entries):
+    print(*map(compile_once.name_of, entries))
     raise SystemExit
 
-def fill_behind(names):
-    print(*names)
+def fill_behind(entries):
+    print(*map(compile_once.name_of, entries))
 
 compile_once.fill, compile_once.fill_behind = fill, fill_behind
 {build}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import subprocess
@@ -80,20 +81,6 @@ def test_the_suite_is_compiled_for_the_processors_that_this_one_can_stand_in_for
     )
     assert processors.runnable({})[0] == ["generic"]
     assert processors.runnable({})[1]["skylake-avx512"] == [*haswell, *skylake]
-
-
-@pytest.mark.more
-def test_what_compiles_ends_with_the_process_that_asked_for_it():
-    code = (
-        "import time\n"
-        "from streamgp import compile_once\n"
-        "compile_once.compile_entries = lambda _: time.sleep(600)\n"
-        "compile_once.work()\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
-    process.stdin.write(b"a:b\n")
-    process.stdin.close()  # as it is when the other process ends, however it does
-    assert process.wait(timeout=120) == 1
 
 
 # What is compiled ahead of time.
@@ -186,97 +173,84 @@ print(compiled, loaded)
     assert done.stdout.splitlines()[-1] == "[] []"
 
 
-def test_processes_take_names_as_they_are_free_and_what_one_of_them_cannot_do_is_left(monkeypatch, tmp_path, capfd):
-    stand_in = tmp_path / "streamgp" / "compile_once.py"
-    stand_in.parent.mkdir()
-    (stand_in.parent / "__init__.py").write_text("", encoding="utf-8")
-    stand_in.write_text(
-        "import sys\n"
-        "for line in sys.stdin:\n"
-        "    if line == 'bad\\n': raise SystemExit(1)\n"
-        "    if line == '\\n': break\n"
-        "    print(line.strip(), flush=True)\n",
-        encoding="utf-8",
-    )
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(compile_once, "_cores", lambda: 2)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
-    told = []
-    compile_once._divide(["a", "bad", "c", "d"], told.append)
-    assert sorted(told) == ["a", "c", "d"]
-    compile_once.fill(["a"], lambda name: False)
-    assert re.fullmatch(r"streamgp: compiling, .* \.\.\.\nstreamgp: compiled in 0 s\n", capfd.readouterr().err)
+class Entry:
+    """A function that is compiled when it may be."""
 
+    types = ()
+    loaded = False
 
-def filling(names, done, compiles, monkeypatch, waits=True):
-    """Start to fill a cache, in a thread that stands for a process; what it compiles goes through a function."""
-    monkeypatch.setattr(compile_once, "_divide", lambda names, told: [(compiles(name), told(name)) for name in names])
-    thread = threading.Thread(target=compile_once.fill, args=(names, done.__contains__, waits))
-    thread.start()
-    return thread
+    def __init__(self, name, compiled, begun=None, may_end=None):
+        self.name, self.compiled, self.begun, self.may_end = name, compiled, begun, may_end
+
+    def compile(self, _):
+        if self.begun is not None:
+            self.begun.set()
+            assert self.may_end.wait(60)
+        self.compiled.append(self.name)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(compile_once, "POLL", 0.01)
-    monkeypatch.setattr(compile_once, "_waited", [])
+    monkeypatch.setattr(compile_once, "name_of", lambda one: one.name)
+    monkeypatch.setattr(compile_once, "is_cached", lambda one: one.name in one.compiled)
+
+
+def process_of(entries, monkeypatch, **options):
+    """Compile entries in a thread that stands for a process."""
+    found = {one.name: one for one in entries}
+    monkeypatch.setattr(compile_once, "_found", lambda name: found[name])
+    thread = threading.Thread(target=compile_once.compile_entries, args=(list(found),), kwargs=options)
+    thread.start()
+    return thread
 
 
 @pytest.mark.usefixtures("folder")
-def test_no_function_is_compiled_by_two_and_each_waits_only_for_what_it_needs(monkeypatch, capfd):
-    done, compiled, begun, may_end = set(), [], threading.Event(), {name: threading.Event() for name in "abc"}
-
-    def compiles(name):
-        begun.set()
-        assert may_end[name].wait(60)
-        compiled.append(name)
-        done.add(name)
-
-    first = filling(["a", "b"], done, compiles, monkeypatch)
+def test_no_function_is_compiled_by_two_and_in_the_end_each_waits_for_the_others(monkeypatch):
+    compiled, begun, may_end = [], threading.Event(), threading.Event()
+    entries = [Entry("a", compiled, begun, may_end), Entry("b", compiled), Entry("c", compiled)]
+    first = process_of(entries[:1], monkeypatch)
     assert begun.wait(60)
-    needs_a = filling(["a"], done, compiles, monkeypatch)
-    needs_b_and_c = filling(["b", "c"], done, compiles, monkeypatch)
-    leaves_it = filling(["a", "b"], done, compiles, monkeypatch, waits=False)
+    second = process_of(entries, monkeypatch)
+    leaves_it = process_of(entries[:1], monkeypatch, waits=False)
     leaves_it.join(60)
     assert not leaves_it.is_alive()
-    may_end["c"].set()
-    may_end["a"].set()
-    needs_a.join(60)  # while b is still under way
-    assert not needs_a.is_alive()
+    while len(compiled) < 2:
+        assert second.is_alive()
+    assert compiled == ["b", "c"]
     assert first.is_alive()
-    assert needs_b_and_c.is_alive()
-    may_end["b"].set()
+    may_end.set()
     first.join(60)
-    needs_b_and_c.join(60)
-    assert not first.is_alive()
-    assert not needs_b_and_c.is_alive()
-    assert sorted(compiled) == ["a", "b", "c"]
-    assert (
-        capfd.readouterr().err.count("streamgp: waiting for another process that compiles ...\n") == 1
-    )  # in a process
+    second.join(60)
+    assert not second.is_alive()
+    assert compiled == ["b", "c", "a"]
 
 
 @pytest.mark.usefixtures("folder")
 def test_what_one_leaves_undone_the_next_one_compiles(monkeypatch):
-    done, asked = set(), []
+    compiled = []
+    entry = Entry("a", compiled)
+    with contextlib.ExitStack() as claim:
+        assert compile_once._claimed(entry, claim)
+        waiting = process_of([entry], monkeypatch)
+        assert not compiled
+    waiting.join(60)
+    assert compiled == ["a"]
 
-    def compiles(name):
-        asked.append(name)
-        if len(asked) > 1:
-            done.add(name)
 
-    for _ in range(2):
-        filling(["a"], done, compiles, monkeypatch).join(60)
-    assert asked == ["a", "a"]
-    assert done == {"a"}
+def test_what_no_process_can_compile_is_left_to_the_caller(monkeypatch, capfd):
+    monkeypatch.setattr(sys, "executable", str(Path(sys.executable).with_name("no-such-python")))
+    compile_once.fill([checks.check])
+    assert re.fullmatch(r"streamgp: compiling, .* \.\.\.\nstreamgp: compiled in 0 s\n", capfd.readouterr().err)
 
 
 def test_where_nothing_can_be_written_nobody_waits(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "below"))
-    with compile_once._claim("a"), compile_once._claim("a"):
-        pass
+    with contextlib.ExitStack() as one, contextlib.ExitStack() as other:
+        assert compile_once._claimed(checks.check, one)
+        assert compile_once._claimed(checks.check, other)
 
 
 @pytest.mark.more

@@ -169,7 +169,12 @@ class Auto(StreamModel):
     # Rows.
 
     def _pass(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: FloatArray | None
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
     ) -> FloatArray | None:
         Z, width = self._upcoming(ops, X, conditions), 0 if kept is None else kept.shape[1] // len(self._tables)
         said = []

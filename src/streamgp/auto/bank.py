@@ -162,7 +162,9 @@ class Bank:
         """Let new lines have the errors that they made when they were tried, (n,) each, oldest first."""
         with np.errstate(invalid="ignore", divide="ignore"):
             old = [k for k, name in enumerate(self.names) if name not in tried]
-            best = [np.nanmin(np.append(one[0, old] / one[1, old], np.inf)) for one in (self.errors[:2], self.errors[2:])]
+            best = [
+                np.nanmin(np.append(one[0, old] / one[1, old], np.inf)) for one in (self.errors[:2], self.errors[2:])
+            ]
         for k, name in enumerate(self.names):
             if name not in tried:
                 continue

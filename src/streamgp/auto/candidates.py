@@ -96,9 +96,7 @@ CANDIDATES = {
     "KRLST": Candidate(
         _settings(KRLST), False, lambda d, s: KRLST(_bent(d), capacity=s.capacity, forgetting=0.999, noise=NOISE)
     ),
-    "SOGP": Candidate(
-        _settings(SOGP), False, lambda d, s: SOGP(_bent(d), capacity=s.fewer, noise=NOISE, adapt=None)
-    ),
+    "SOGP": Candidate(_settings(SOGP), False, lambda d, s: SOGP(_bent(d), capacity=s.fewer, noise=NOISE, adapt=None)),
     "ISSGPR": Candidate(
         ISSGPR.setting_names(), True, lambda d, s: ISSGPR(s.features, lengthscale=scales(d), noise=NOISE)
     ),

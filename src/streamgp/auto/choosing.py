@@ -345,9 +345,7 @@ def _stay(table: Any, names: list[str]) -> None:
     seen, warmup, most = int(table.clock[SEEN]), table.warmup, table.builder.sizes.stay
     best = _order(table, names)[: most[0] if seen < 2 * warmup else most[1] if seen < 4 * warmup else most[2]]
     processes = {*table.builder.processes(), *_over_time(table)}
-    kept = [
-        line for line in table.bank.lines if line.name in best or line.name.partition(FROM)[0] not in processes
-    ]
+    kept = [line for line in table.bank.lines if line.name in best or line.name.partition(FROM)[0] not in processes]
     table.bank = table.bank.placed(kept)
     before = table.chosen or Chosen([], "", "", {})
     table.chosen = before._replace(names=best)

@@ -156,7 +156,9 @@ class Builder(NamedTuple):
                 X, y, (_, unit) = self._standard(searched, rows)
                 if view.columns not in found:
                     alike = (one for one in known if processes.get(one, (None, ""))[0] == searched)
-                    start = next((known[one].process for one in alike if not CANDIDATES[processes[one][1]].spectral), None)
+                    start = next(
+                        (known[one].process for one in alike if not CANDIDATES[processes[one][1]].spectral), None
+                    )
                     found[view.columns] = search.exact(self._candidate("KRLST", len(view.columns)), start, X, y)
                 batch = found[view.columns]
                 if batch is not None:
@@ -198,8 +200,15 @@ class Builder(NamedTuple):
         X, y, (units, target_units) = self._standard(view, rows)
         process._prepare(Shape(X.shape[1], 1, scalar=False, certain=True))
         line = Line(
-            name, PROCESS, view.columns, self.layout.newest if view.change else -1, process, units, target_units,
-            timed or process._needs_time or process._moment() is not None, varies,
+            name,
+            PROCESS,
+            view.columns,
+            self.layout.newest if view.change else -1,
+            process,
+            units,
+            target_units,
+            timed or process._needs_time or process._moment() is not None,
+            varies,
         )
         process.learn_many(X, y[:, None], time=self._times(line, rows))
         return line

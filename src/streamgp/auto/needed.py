@@ -40,8 +40,6 @@ TUNING = (*KERNELS, memory.walk)
 PROCESSES = (
     conformal.in_turn,  # of predictions some rows ahead
     aggregation.in_turn,
-    temporal_evidence.innovations,
-    temporal_evidence.irregular,
     temporal_evidence.regular,
     *TUNING,
     features.kernel_values,

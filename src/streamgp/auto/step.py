@@ -26,6 +26,7 @@ FIELDS = VARIES + 1
 VALUE, MEAN, PROCESS, FOREST = range(4)  # a column as it is; the mean of all targets; a loop; trees
 HARMONICS = 3  # of each season
 
+
 @entry(VECTOR, MATRIX, MATRIX, MATRIX, INDICES, INDICES, INDICES, INDICES, WHOLE, WHOLE, MATRIX)
 def see(
     told: Array,

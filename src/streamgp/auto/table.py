@@ -420,13 +420,23 @@ class Table(StreamModel):
 
     def _structure(self) -> dict[str, Any]:
         lines = [
-            [line.name, line.kind, list(line.columns), line.origin, line.timed, line.varies,
-             None if line.process is None else line.process.clone()]
+            [
+                line.name,
+                line.kind,
+                list(line.columns),
+                line.origin,
+                line.timed,
+                line.varies,
+                None if line.process is None else line.process.clone(),
+            ]
             for line in self.bank.lines
         ]
         chosen = None if self.chosen is None else self.chosen.written()
         return {
-            "lines": lines, "events": list(self.events), "chosen": chosen, "tasks": [list(task) for task in self.tasks]
+            "lines": lines,
+            "events": list(self.events),
+            "chosen": chosen,
+            "tasks": [list(task) for task in self.tasks],
         } | super()._structure()
 
     def _rebuild(self, structure: dict[str, Any]) -> None:
@@ -436,8 +446,15 @@ class Table(StreamModel):
                 process._prepare(Shape(len(columns), 1, scalar=False, certain=True))
             lines.append(
                 Line(
-                    str(name), int(kind), tuple(columns), int(origin), process,
-                    np.zeros((2, len(columns) if process is not None else 0)), np.zeros(2), bool(timed), bool(varies),
+                    str(name),
+                    int(kind),
+                    tuple(columns),
+                    int(origin),
+                    process,
+                    np.zeros((2, len(columns) if process is not None else 0)),
+                    np.zeros(2),
+                    bool(timed),
+                    bool(varies),
                     Forest.empty() if kind == step.FOREST else None,
                 )
             )
@@ -501,5 +518,3 @@ class Table(StreamModel):
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
         return {} if self.leader is None else self.leader.hyperparameters
-
-

@@ -140,7 +140,12 @@ class Tuned(StreamModel):
     # Rows.
 
     def _pass(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: FloatArray | None
+        self,
+        ops: np.ndarray,
+        X: FloatArray,
+        Y: FloatArray | None,
+        conditions: FloatArray | None,
+        kept: FloatArray | None,
     ) -> FloatArray | None:
         d = self._d or 0
         if kept is not None:  # a row that waits keeps its inputs, too

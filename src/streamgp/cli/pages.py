@@ -24,10 +24,10 @@ def help_of(command: str) -> str:
 
 def settings_table(names: str) -> str:
     """The settings of some classes, as their annotations describe them."""
-    from streamgp import api, batch, filters
+    from streamgp import api, batch, deep, filters
     from streamgp.job import request
 
-    known = vars(request) | vars(batch) | vars(filters) | vars(api)
+    known = vars(request) | vars(batch) | vars(filters) | vars(deep) | vars(api)
     kinds = {name: known[name] for name in names.split()}
     owners: dict[str, dict[tuple[str, ...], list[str]]] = {}  # by setting and by its description
     for owner, kind in kinds.items():

@@ -2,97 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import field
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from streamgp.encoded.encoder import GATES
-from streamgp.settings import Part, number, option, whole
-
-
-class Encoder(Part):
-    """What a network is to look like; see :class:`LSTM`, :class:`GRU`, :class:`RNN` and :class:`NARX`."""
-
-    kind: str  # as a stream model's TrainedEncoder calls it
-    activation = "tanh"
-    recurrent_dropout = 0.0
-
-    def _compose(self, units: int, layers: int, dropout: float, embedding: int | None) -> None:
-        self.units, self.layers = whole("units", units), whole("layers", layers)
-        self.dropout = below_one("dropout", dropout)
-        self.embedding = None if embedding is None else whole("embedding", embedding)
-
-    def build(self, d: int, depth: int) -> nn.Module:
-        """Return a network with random weights for windows (rows, depth, d)."""
-        return EncoderNetwork(self, d, depth)
-
-
-class _RecurrentEncoder(Encoder):
-    def __init__(
-        self,
-        units: int = 64,
-        *,
-        layers: int = 1,
-        dropout: float = 0.25,
-        recurrent_dropout: float = 0.05,
-        embedding: int | None = None,
-    ) -> None:
-        self._compose(units, layers, dropout, embedding)
-        self.recurrent_dropout = below_one("recurrent_dropout", recurrent_dropout)
-
-
-class LSTM(_RecurrentEncoder):
-    """Long short-term memory; the embedding is the last hidden vector.
-
-    Args:
-        units: hidden units of each layer.
-        layers: layers, one on top of the other.
-        dropout: part of the outputs of a layer that is dropped in training, the same at every step.
-        recurrent_dropout: part of the recurrent weights, whole columns, that is dropped in training.
-        embedding: size of a linear map on top; None: the last hidden vector itself.
-    """
-
-    kind = "lstm"
-
-
-class GRU(_RecurrentEncoder):
-    """Gated recurrent units; the embedding is the last hidden vector. Its settings are those of :class:`LSTM`."""
-
-    kind = "gru"
-
-
-class RNN(_RecurrentEncoder):
-    """Plain recurrent tanh units; the embedding is the last hidden vector. Its settings are those of :class:`LSTM`."""
-
-    kind = "rnn"
-
-
-class NARX(Encoder):
-    """A feedforward network on the whole window at once.
-
-    Args:
-        units: hidden units of each layer.
-        layers: layers, one on top of the other.
-        dropout: part of the outputs of a layer that is dropped in training.
-        activation: "relu" or "tanh".
-        embedding: size of a linear map on top; None: the last hidden layer itself.
-    """
-
-    kind = "feedforward"
-
-    def __init__(
-        self,
-        units: int = 128,
-        *,
-        layers: int = 1,
-        dropout: float = 0.5,
-        activation: str = "relu",
-        embedding: int | None = None,
-    ) -> None:
-        self._compose(units, layers, dropout, embedding)
-        option("activation", activation, ("relu", "tanh"))
-        self.activation = activation
+from streamgp.settings import Declared, Given, Part, Setting, number, one_of, optional, whole
 
 
 def below_one(name: str, value: Any) -> float:
@@ -101,6 +18,75 @@ def below_one(name: str, value: Any) -> float:
     if result >= 1:
         raise ValueError(f"{name} must be at least 0 and below 1; got {value!r}")
     return result
+
+
+class Encoder(Part):
+    """What a network is to look like; see :class:`LSTM`, :class:`GRU`, :class:`RNN` and :class:`NARX`."""
+
+    kind: ClassVar[str]  # as a stream model's TrainedEncoder calls it
+    units: int
+    layers: int
+    dropout: float
+    embedding: int | None
+    activation = "tanh"
+    recurrent_dropout = 0.0
+
+    def build(self, d: int, depth: int) -> nn.Module:
+        """Return a network with random weights for windows (rows, depth, d)."""
+        return EncoderNetwork(self, d, depth)
+
+
+class _Layers(Declared, Encoder):
+    units: Annotated[int, Setting("hidden units of each layer", "units", whole)] = field(default=64, kw_only=False)
+    layers: Annotated[int, Setting("layers, one on top of the other", "layers", whole)] = 1
+    dropout: Annotated[
+        float, Setting("part of the outputs of a layer that is dropped in training", check=below_one)
+    ] = 0.5
+    embedding: Annotated[
+        int | None,
+        Setting("size of a linear map on top; None: the last hidden vector itself", "numbers", optional(whole)),
+    ] = None
+
+    def _from_settings(self, given: Given) -> None:
+        vars(self).update(vars(given))
+
+
+class _Recurrent(_Layers):
+    dropout: Annotated[
+        float,
+        Setting("part of the outputs of a layer that is dropped in training, the same at every step", check=below_one),
+    ] = 0.25
+    recurrent_dropout: Annotated[
+        float,
+        Setting("part of the recurrent weights, whole columns, that is dropped in training", check=below_one),
+    ] = 0.05
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory; the embedding is the last hidden vector."""
+
+    kind = "lstm"
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units; the embedding is the last hidden vector."""
+
+    kind = "gru"
+
+
+class RNN(_Recurrent):
+    """Plain recurrent tanh units; the embedding is the last hidden vector."""
+
+    kind = "rnn"
+
+
+class NARX(_Layers):
+    """A feedforward network on the whole window at once."""
+
+    kind = "feedforward"
+
+    units: Annotated[int, Setting("hidden units of each layer", "units", whole)] = field(default=128, kw_only=False)
+    activation: Annotated[str, Setting('"relu" or "tanh"', check=one_of("relu", "tanh"))] = "relu"
 
 
 class EncoderNetwork(nn.Module):

@@ -7,8 +7,9 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
@@ -22,16 +23,68 @@ from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
 from streamgp.deep.session import Session, digest, shown
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
-from streamgp.deep.windows import Recording, Task, checked, task_of
+from streamgp.deep.windows import MODES, Recording, Task, checked, task_of
 from streamgp.evaluate.metrics import rmse
-from streamgp.settings import Configured, FloatArray, option, whole
+from streamgp.settings import Declared, FloatArray, Given, Setting, one_of, whole
+from streamgp.vocabulary import Seed
 from streamgp.wrappers.units import Scaling, units_of
 
-PRECISIONS = ("single", "double")
+
+def _encoder(name: str, value: Any) -> Encoder | nn.Module:
+    if not isinstance(value, Encoder | nn.Module):
+        raise TypeError(f"{name} must be, for example, LSTM(64), or a torch.nn.Module; got {value!r}")
+    return value
 
 
-class DeepModel(Configured, abc.ABC):
+def _training(name: str, value: Any) -> Training:
+    if value is not None and not isinstance(value, Training):
+        raise TypeError(f"{name} must be, for example, Training(epochs=100), or None; got {value!r}")
+    return Training() if value is None else value
+
+
+class DeepModel(Declared, abc.ABC):
     """A network over windows of a series. One model belongs to one thread at a time."""
+
+    encoder: Annotated[
+        Any,
+        Setting(
+            "LSTM(...), GRU(...), RNN(...), NARX(...), or a torch.nn.Module from (rows, depth, d) to (rows, width)",
+            check=_encoder,
+        ),
+    ] = field(kw_only=False)
+    depth: Annotated[int, Setting("rows in a window; [alshedivat2017] takes 10 to 128", "rows", whole)] = 32
+    mode: Annotated[
+        str,
+        Setting(
+            '"regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the '
+            "same, validated in free runs)",
+            check=one_of(*MODES),
+        ),
+    ] = "autoregression"
+    horizon: Annotated[
+        int,
+        Setting(
+            "a window that ends at row i predicts the target of row i + horizon; 0 is allowed in regression", "rows"
+        ),
+    ] = 1
+    padding: Annotated[
+        bool,
+        Setting("a window may begin before its sequence, with zeros in standard units; False: whole windows only"),
+    ] = False
+    training: Annotated[Training | None, Setting("how to train; None: Training()", check=_training)] = None
+    standardize: Annotated[
+        bool, Setting("scale inputs and targets to mean 0 and standard deviation 1 of the training part")
+    ] = True
+    precision: Annotated[
+        str,
+        Setting(
+            '"single" or "double", of the network; the process is always in double', check=one_of("single", "double")
+        ),
+    ] = "single"
+    device: Annotated[
+        str, Setting('"auto" (a GPU if there is one), "cpu" or "cuda"', check=one_of("auto", "cpu", "cuda"))
+    ] = "auto"
+    seed: Annotated[Seed, Setting("of the weights, the mini-batches and the dropout")] = 0
 
     history: list[Epoch]
 
@@ -41,32 +94,12 @@ class DeepModel(Configured, abc.ABC):
     _scalar: bool = True
     _outputs: int = 1
 
-    def __init__(
-        self,
-        encoder: Any,
-        *,
-        depth: int = 32,
-        mode: str = "autoregression",
-        horizon: int = 1,
-        padding: bool = False,
-        training: Training | None = None,
-        standardize: bool = True,
-        precision: str = "single",
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        if not isinstance(encoder, Encoder | nn.Module):
-            raise TypeError(f"encoder must be, for example, LSTM(64), or a torch.nn.Module; got {encoder!r}")
-        if training is not None and not isinstance(training, Training):
-            raise TypeError(f"training must be, for example, Training(epochs=100), or None; got {training!r}")
-        self._encoder = encoder
-        self._task = task_of(mode, depth, horizon, padding)
-        self._mode = mode
-        self._training = Training() if training is None else training
-        self._standardize = bool(standardize)
-        self._type = (torch.float32, torch.float64)[option("precision", precision, PRECISIONS)]
-        self._device = found_device(device)
-        self._seed = whole("seed", seed, at_least=0)
+    def _from_settings(self, given: Given) -> None:
+        self._encoder, self._training, self._mode, self._seed = given.encoder, given.training, given.mode, given.seed
+        self._task = task_of(given.mode, given.depth, given.horizon, given.padding)
+        self._standardize = bool(given.standardize)
+        self._type = torch.float32 if given.precision == "single" else torch.float64
+        self._device = found_device(given.device)
         self.history = []
 
     @abc.abstractmethod
@@ -370,7 +403,6 @@ def padded(rows: FloatArray, count: int) -> FloatArray:
 
 def found_device(device: str) -> torch.device:
     """The device by name; "auto" is a GPU if there is one."""
-    option("device", device, ("auto", "cpu", "cuda"))
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
         raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from streamgp.deep.interpolated import InterpolatedHead
 from streamgp.deep.model import DeepModel
 from streamgp.deep.online import trained_encoder
 from streamgp.deep.session import Session
-from streamgp.deep.training import NetworkLearner, ProcessLearner, Training, Windows, embed
+from streamgp.deep.training import NetworkLearner, ProcessLearner, Windows, embed
 from streamgp.encoded.model import Encoded
 from streamgp.kernels import SquaredExponential
 from streamgp.process.adapt.sngd import SNGD
@@ -23,8 +24,20 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier
 from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray, number, option, positive_vector, refuse_unknown, whole
+from streamgp.settings import (
+    FloatArray,
+    Given,
+    Setting,
+    number,
+    one_of,
+    option,
+    optional,
+    positive_vector,
+    refuse_unknown,
+    whole,
+)
 from streamgp.tuning.projection import place, spread_points
+from streamgp.vocabulary import positive
 
 FEATURES = ("basis", "fourier")
 INFERENCE = ("auto", "exact", "interpolated")
@@ -38,9 +51,6 @@ class Network(DeepModel):
 
     It has no variance, but for the spread of passes with dropout: ``predict(..., samples=50)``. Its noise is the mean
     squared error in training.
-
-    Its settings are those of :class:`DeepKernelGP` that are not of the process: encoder, depth, mode, horizon, padding,
-    training, standardize, precision, device and seed.
 
     Example:
         >>> import numpy as np
@@ -63,63 +73,39 @@ class DeepKernelGP(DeepModel):
 
     The kernel is squared exponential with a lengthscale for each number of the embedding. Several outputs share the
     network and have processes of their own.
-
-    Args:
-        encoder: LSTM(...), GRU(...), RNN(...), NARX(...), or a torch.nn.Module from (rows, depth, d) to (rows, width).
-        depth: rows in a window.
-        mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
-            same, validated in free runs).
-        horizon: a window that ends at row i predicts the target of row i + horizon.
-        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
-        lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
-        variance: prior variance of the function to start from, in standard units.
-        noise: variance of the observation noise to start from, in standard units.
-        inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
-            windows).
-        grid: points of the grid along each number of the embedding.
-        training: how to train; None: Training().
-        standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
-        precision: "single" or "double" precision of the network; the process is always in double.
-        device: "auto" (a GPU if there is one), "cpu" or "cuda".
-        seed: of the weights, the mini-batches and the dropout.
     """
 
-    def __init__(
-        self,
-        encoder: Any,
-        *,
-        depth: int = 32,
-        mode: str = "autoregression",
-        horizon: int = 1,
-        padding: bool = False,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        noise: float = 0.1,
-        inference: str = "auto",
-        grid: int = 100,
-        training: Training | None = None,
-        standardize: bool = True,
-        precision: str = "single",
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            encoder,
-            depth=depth,
-            mode=mode,
-            horizon=horizon,
-            padding=padding,
-            training=training,
-            standardize=standardize,
-            precision=precision,
-            device=device,
-            seed=seed,
-        )
-        self._lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
-        self._start = number("variance", variance, above=0), number("noise", noise, above=0)
-        option("inference", inference, INFERENCE)
-        self._inference = inference
-        self._grid = whole("grid", grid, at_least=12)
+    lengthscale: Annotated[
+        Any,
+        Setting(
+            "one, or one for each number of the embedding, to start from; None: the median distance of the embeddings",
+            "standard units",
+            optional(positive_vector),
+        ),
+    ] = None
+    variance: Annotated[
+        float, Setting("prior variance of the function to start from", "standard units, squared", positive)
+    ] = 1.0
+    noise: Annotated[
+        float, Setting("variance of the observation noise to start from", "standard units, squared", positive)
+    ] = 0.1
+    inference: Annotated[
+        str,
+        Setting(
+            '"exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto": exact up to 4000 '
+            "windows",
+            check=one_of(*INFERENCE),
+        ),
+    ] = "auto"
+    grid: Annotated[
+        int,
+        Setting("points of the grid along each number of the embedding", "points", partial(whole, at_least=12)),
+    ] = 100
+
+    def _from_settings(self, given: Given) -> None:
+        super()._from_settings(given)
+        self._lengthscale, self._start = given.lengthscale, (given.variance, given.noise)
+        self._inference, self._grid = given.inference, given.grid
 
     _head: ProcessHead
 

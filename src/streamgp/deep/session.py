@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,6 @@ from streamgp.contract import snapshot
 from streamgp.deep.training import Epoch, Learner, Training
 
 LOSSES = {"network": "squared error", "process": "NLML of a row"}
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # that Adam keeps of each tensor
 
 
 class Session:
@@ -48,10 +48,10 @@ class Session:
         """Train until the epochs or the patience are out, and go back to the best weights."""
         best: dict[str, Tensor] = {}
         if self._saved is not None:
-            history, tensors = self._saved
+            history, state = self._saved
             if history[-1].phase != learner.phase:
                 return  # the file is of a later learner, which brings its own weights
-            best, self.history, self._saved = self._restored(learner, tensors), history, None
+            best, self.history, self._saved = self._restored(learner, state), history, None
         errors = [epoch.rmse for epoch in self.history if epoch.phase == learner.phase]
         patience = math.inf if self._training.patience is None or self._validate is None else self._training.patience
         while len(errors) < epochs and waited(errors) < patience:
@@ -81,26 +81,27 @@ class Session:
     # The checkpoint.
 
     def _packed(self, learner: Learner, best: dict[str, Tensor]) -> bytes:
-        tensors = {"random": torch.get_rng_state()}
-        if torch.cuda.is_available():
-            tensors["random.cuda"] = torch.cuda.get_rng_state()
-        tensors |= {f"now.{name}": tensor for name, tensor in learner.tensors().items()}
-        tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-        for k, optimizer in enumerate(learner.optimizers):
-            for i, moments in optimizer.state_dict()["state"].items():
-                tensors |= {f"adam.{k}.{i}.{name}": moments[name] for name in MOMENTS}
+        file = io.BytesIO()
+        state = {
+            "weights": {name: tensor.detach() for name, tensor in learner.tensors().items()},
+            "best": best,
+            "optimizers": [optimizer.state_dict() for optimizer in learner.optimizers],
+            "random": [torch.get_rng_state(), *torch.cuda.get_rng_state_all()],
+        }
+        torch.save(state, file)
         header = {
             "holds": "a checkpoint of streamgp.deep, for fit(..., checkpoint=path)",
             "session": {"identity": self._identity, "history": self.history},
         }
-        return snapshot.packed(header, {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
+        return snapshot.packed(header, {"state": np.frombuffer(file.getvalue(), dtype=np.uint8)})
 
-    def _read(self, path: Path) -> tuple[list[Epoch], dict[str, Tensor]]:
+    def _read(self, path: Path) -> tuple[list[Epoch], dict[str, Any]]:
         try:
             header, arrays = snapshot.unpacked(snapshot.read(path))
             if "session" not in header:
-                raise snapshot.SnapshotError(f"it holds {header.get('holds', 'a model')}")
-        except snapshot.SnapshotError as error:
+                raise ValueError(f"it holds {header.get('holds', 'a model')}")
+            state = torch.load(io.BytesIO(arrays["state"].tobytes()), "cpu", weights_only=True)
+        except (ValueError, KeyError, RuntimeError) as error:
             raise self._refused(error) from error
         found = header["session"]["identity"]
         for name, value in self._identity.items():
@@ -109,29 +110,24 @@ class Session:
                     f"{path} is a checkpoint of another session: {name} is {found.get(name)!r} there and {value!r} "
                     "here. Use the same data and settings to go on, or another path to begin anew."
                 )
-        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        return [Epoch(*epoch) for epoch in header["session"]["history"]], tensors
+        return [Epoch(*epoch) for epoch in header["session"]["history"]], state
 
-    def _restored(self, learner: Learner, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Let the learner go on from these tensors; returns its best weights so far."""
+    def _restored(self, learner: Learner, state: dict[str, Any]) -> dict[str, Tensor]:
+        """Let the learner go on from this state; returns its best weights so far."""
         try:
             with torch.no_grad():
                 for name, tensor in learner.tensors().items():
-                    tensor.copy_(tensors[f"now.{name}"])
-            for k, optimizer in enumerate(learner.optimizers):
-                moments = {
-                    i: {name: tensors[f"adam.{k}.{i}.{name}"] for name in MOMENTS}
-                    for i in range(len(optimizer.param_groups[0]["params"]))
-                    if f"adam.{k}.{i}.step" in tensors
-                }
-                optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
-            torch.set_rng_state(tensors["random"])
-            if "random.cuda" in tensors and torch.cuda.is_available():
-                torch.cuda.set_rng_state(tensors["random.cuda"])
-            own = learner.tensors()
-            return {name: tensors[f"best.{name}"].to(own[name]) for name in own if f"best.{name}" in tensors}
+                    tensor.copy_(state["weights"][name])
+            for optimizer, saved in zip(learner.optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
+            random, *of_gpus = state["random"]
+            torch.set_rng_state(random)
+            if len(of_gpus) == torch.cuda.device_count():
+                torch.cuda.set_rng_state_all(of_gpus)
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise self._refused(error) from error
+        best: dict[str, Tensor] = state["best"]
+        return best
 
     def _refused(self, error: Exception) -> snapshot.SnapshotError:
         return snapshot.SnapshotError(

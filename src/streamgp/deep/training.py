@@ -5,76 +5,90 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from streamgp.deep.encoders import below_one
 from streamgp.deep.gp import Head, LinearHead, ProcessHead
-from streamgp.settings import Part, number, option, whole
+from streamgp.settings import Declared, Given, Part, Setting, number, one_of, optional, whole
+from streamgp.vocabulary import not_negative, positive
 
 METHODS = ("semi-stochastic", "alternating", "full")
 CHUNK = 2048  # windows embedded at once where no gradient is needed
 
 
-class Training(Part):
-    """How a network, and the process on top of it, are trained [alshedivat2017 4.1].
+def _renewed(name: str, value: Any) -> int | float:
+    """A part of an epoch, or a whole number of mini-batches."""
+    return whole(name, value) if isinstance(value, int) else number(name, value, above=0, at_most=1)
 
-    Args:
-        method: "semi-stochastic" (Algorithm 2: mini-batches follow a gradient of the whole likelihood that is renewed
-            only now and then), "alternating" (Algorithm 1: renewed at every mini-batch) or "full" (one step for all
-            rows). A plain network has no kernel to renew: "full" or mini-batches.
-        epochs: at most this many passes through the data.
-        batch: windows in a mini-batch.
-        refresh: when the semi-stochastic method renews the kernel matrix: after such a part of an epoch (0.1: ten times
-            in an epoch, whose time is then linear in the rows; 1.0: once, as in the paper, which diverges when an epoch
-            has many mini-batches), or, a whole number, after this many mini-batches.
-        kernel_steps: steps on the hyperparameters at each renewal.
-        rate: learning rate of Adam for the network.
-        kernel_rate: learning rate of Adam for the hyperparameters; None: the same.
-        decay: in epoch t the rates are divided by 1 + decay t.
-        weight_decay: of the network's weights.
-        validation: part of the windows, the last ones, that is kept for validation; 0: none.
-        patience: epochs without a better validation error after which training stops; None: never.
-        pretrain: epochs of the network alone, with a linear output and squared errors, before the process joins.
-        finetune: steps of L-BFGS on the hyperparameters alone at the end, on all windows, the validation's included.
-    """
 
-    def __init__(
-        self,
-        method: str = "semi-stochastic",
-        *,
-        epochs: int = 100,
-        batch: int = 64,
-        refresh: float = 0.1,
-        kernel_steps: int = 1,
-        rate: float = 0.01,
-        kernel_rate: float | None = None,
-        decay: float = 0.0,
-        weight_decay: float = 0.0,
-        validation: float = 0.25,
-        patience: int | None = 20,
-        pretrain: int = 0,
-        finetune: int = 0,
-    ) -> None:
-        option("method", method, METHODS)
-        self.method = method
-        self.epochs = whole("epochs", epochs)
-        self.batch = whole("batch", batch)
-        self.refresh = (
-            whole("refresh", refresh) if isinstance(refresh, int) else number("refresh", refresh, above=0, at_most=1)
-        )
-        self.kernel_steps = whole("kernel_steps", kernel_steps)
-        self.rate = number("rate", rate, above=0)
-        self.kernel_rate = self.rate if kernel_rate is None else number("kernel_rate", kernel_rate, above=0)
-        self.decay = number("decay", decay, at_least=0)
-        self.weight_decay = number("weight_decay", weight_decay, at_least=0)
-        self.validation = below_one("validation", validation)
-        self.patience = None if patience is None else whole("patience", patience)
-        self.pretrain = whole("pretrain", pretrain, at_least=0)
-        self.finetune = whole("finetune", finetune, at_least=0)
+class Training(Declared, Part):
+    """How a network, and the process on top of it, are trained [alshedivat2017 4.1]."""
+
+    method: Annotated[
+        str,
+        Setting(
+            '"semi-stochastic" (Algorithm 2: mini-batches follow a gradient of the whole likelihood that is renewed '
+            'only now and then), "alternating" (Algorithm 1: renewed at every mini-batch) or "full" (one step for all '
+            'rows); a plain network has no kernel to renew: "full" or mini-batches',
+            check=one_of(*METHODS),
+        ),
+    ] = field(default="semi-stochastic", kw_only=False)
+    epochs: Annotated[int, Setting("at most this many passes through the data", "epochs", whole)] = 100
+    batch: Annotated[int, Setting("windows in a mini-batch", "windows", whole)] = 64
+    refresh: Annotated[
+        float,
+        Setting(
+            "when the semi-stochastic method renews the kernel matrix: after such a part of an epoch (0.1: ten times "
+            "in an epoch, whose time is then linear in the rows; 1.0: once, as in the paper, which diverges when an "
+            "epoch has many mini-batches), or, a whole number, after this many mini-batches",
+            "epochs or mini-batches",
+            _renewed,
+        ),
+    ] = 0.1
+    kernel_steps: Annotated[int, Setting("steps on the hyperparameters at each renewal", "steps", whole)] = 1
+    rate: Annotated[float, Setting("learning rate of Adam for the network", check=positive)] = 0.01
+    kernel_rate: Annotated[
+        float | None,
+        Setting("learning rate of Adam for the hyperparameters; None: the same", check=optional(positive)),
+    ] = None
+    decay: Annotated[float, Setting("in epoch t the rates are divided by 1 + decay t", "1 / epoch", not_negative)] = 0.0
+    weight_decay: Annotated[float, Setting("of the network's weights", check=not_negative)] = 0.0
+    validation: Annotated[
+        float,
+        Setting("part of the windows, the last ones, that is kept for validation; 0: none", check=below_one),
+    ] = 0.25
+    patience: Annotated[
+        int | None,
+        Setting(
+            "epochs without a better validation error after which training stops; None: never",
+            "epochs",
+            optional(whole),
+        ),
+    ] = 20
+    pretrain: Annotated[
+        int,
+        Setting(
+            "epochs of the network alone, with a linear output and squared errors, before the process joins",
+            "epochs",
+            partial(whole, at_least=0),
+        ),
+    ] = 0
+    finetune: Annotated[
+        int,
+        Setting(
+            "steps of L-BFGS on the hyperparameters alone at the end, on all windows, the validation's included",
+            "steps",
+            partial(whole, at_least=0),
+        ),
+    ] = 0
+
+    def _from_settings(self, given: Given) -> None:
+        vars(self).update(vars(given))
 
 
 class Epoch(NamedTuple):
@@ -189,7 +203,7 @@ class ProcessLearner(Learner):
         self._embedded: Tensor | None = None  # of the present weights
         self.optimizers = [
             torch.optim.Adam(encoder.parameters(), lr=training.rate, weight_decay=training.weight_decay),
-            torch.optim.Adam([head.theta], lr=training.kernel_rate),
+            torch.optim.Adam([head.theta], lr=training.kernel_rate or training.rate),
         ]
 
     def epoch(self) -> float:

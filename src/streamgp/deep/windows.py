@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
-from streamgp.settings import FloatArray, option, whole
+from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.units import Scaling, standard
 
 MODES = ("regression", "autoregression", "simulation")
@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 
 def task_of(mode: str, depth: int, horizon: int, padding: bool) -> Task:
-    kind = option("mode", mode, MODES)
+    kind = MODES.index(mode)
     # In the own row a past target would be the target itself.
     ahead = whole("horizon", horizon, at_least=0 if kind == 0 else 1)
     return Task(whole("depth", depth), ahead, kind > 0, bool(padding))

@@ -56,7 +56,7 @@ WORK = {
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, {"terms": (0, "terms"), "oldest": (0, "last")})
 
 
-@compiled
+@inlined
 def predict_seen(m: Model) -> None:
     """k = what the input seen has in common with each of the terms, and the mean = alpha'k."""
     n, seen, k = m.counters.terms, m.seen, m.k
@@ -82,7 +82,7 @@ def implied_variance(beta: float, kappa: float, k: Array, n: int) -> float:
     return kappa + beta * dot(k, k, n)
 
 
-@compiled
+@inlined
 def nearest(basis: Array, head: int, n: int, x: Array) -> tuple[int, float]:
     """The place of the basis point nearest to x, the oldest of equals, and its distance."""
     place, least2 = NEW, np.inf
@@ -99,7 +99,7 @@ def nearest(basis: Array, head: int, n: int, x: Array) -> tuple[int, float]:
     return place, np.sqrt(least2)
 
 
-@compiled
+@inlined
 def coherence(k: Array, power: Array, kappa: float, n: int) -> float:
     """The largest |cosine| in feature space between x and a basis point; 1 for an input without any power."""
     if not kappa > 0.0:
@@ -110,7 +110,7 @@ def coherence(k: Array, power: Array, kappa: float, n: int) -> float:
     return largest
 
 
-@compiled
+@inlined
 def share(m: Model) -> tuple[float, float, int]:
     """(spread, own, place): every coefficient takes spread * k_i of the error, the one at that place takes own."""
     rule, n, k, eta = m.plan.rule, m.counters.terms, m.k, m.plan.step
@@ -137,7 +137,7 @@ def share(m: Model) -> tuple[float, float, int]:
     return spread, spread * kappa, (NEW if admitted else NOWHERE)
 
 
-@compiled
+@inlined
 def admit(m: Model) -> int:
     """The input seen becomes a term with coefficient 0, in place of the oldest where there is no room."""
     seen, power, alpha = m.seen, m.power, m.alpha
@@ -156,7 +156,7 @@ def admit(m: Model) -> int:
     return place  # type: ignore[no-any-return]
 
 
-@compiled
+@inlined
 def learn_seen(m: Model) -> None:
     """Learn the targets at the input that predict_seen() has just predicted."""
     n, alpha, k = m.counters.terms, m.alpha, m.k

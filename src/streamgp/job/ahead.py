@@ -34,8 +34,6 @@ AROUND = (
     checks.check,
 )
 FORECAST = (
-    temporal_evidence.innovations,
-    temporal_evidence.irregular,
     temporal_evidence.regular,
     stream.run_fixed,
     spacing.note,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, WHOLES, compile_now, compiled, entry, uncompiled
+from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, WHOLES, compile_now, compiled, entry, inlined, uncompiled
 from streamgp.linalg.vector import dot
 
 Array = NDArray
@@ -273,7 +273,7 @@ def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array)
     return out[0]  # type: ignore[no-any-return]
 
 
-@compiled
+@inlined
 def by_distance(step: Array, theta: Array, B: Array, n: int, x: Array, weights: Array, out: Array, by: Array) -> None:
     """out = k(B, x) of a leaf over distances; by[lag] = d k / d r2 of a lag, of all where they add up to one distance.
 
@@ -316,7 +316,7 @@ def by_distance(step: Array, theta: Array, B: Array, n: int, x: Array, weights: 
         out[i], by[0, i], by[depth, i] = variance * f, variance * by_r2, variance * by_own
 
 
-@compiled
+@inlined
 def leaf_gradient(
     step: Array, theta: Array, B: Array, n: int, x: Array, by_inputs: bool, out: Array, grad: Array, work: Array
 ) -> None:

@@ -6,9 +6,9 @@ whether a row is learned afterwards or not, so that what was predicted last need
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, cast
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -53,10 +53,14 @@ def of(
         report: (m, gamma2, t, out): write the prediction of row t.
         learn: (m, conditions, i, learned, kappa, gamma2): learn the row, if it has a target; a status.
     """
-    functions = {"is_overdue": is_overdue, "predict": predict, "report": report, "learn": learn}
-    made = FunctionType(cast(FunctionType, run).__code__, globals() | functions, name)
-    made.__module__, made.__qualname__ = module, name  # by which Numba's cache tells loops apart
+    made = with_functions(run, {"is_overdue": is_overdue, "predict": predict, "report": report, "learn": learn})
+    made.__module__, made.__name__, made.__qualname__ = module, name, name  # by which Numba's cache tells loops apart
     return entry(*arguments(layout))(made)
+
+
+def with_functions(text: Any, functions: Mapping[str, Any]) -> Any:
+    """A function of this text, in which these names stand for these functions."""
+    return FunctionType(text.__code__, {**text.__globals__, **functions}, text.__name__)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -65,17 +65,12 @@ def weights_in_use(m: Model) -> int:
     return m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights  # type: ignore[no-any-return]
 
 
-@inlined
-def predict(
-    m: Model,
-    X: Array,
-    t: int,
-    conditions: Array,
-    i: int,
-    kind: int,
-    learned: bool,
-    predict_seen: Callable[[Model], tuple[float, float]],
-) -> tuple[float, float]:
+# What stands for the functions of a kind in the text.
+predict_seen: Any = None
+learn_seen: Any = None
+
+
+def predict(m: Model, X: Array, t: int, conditions: Array, i: int, kind: int, learned: bool) -> tuple[float, float]:
     """Predict what was seen of row t, at its time, unless that was predicted last; kappa = k(x, x) and gamma2."""
     if m.plan.temporal > 0:
         time.arrive(m, X[t], conditions, i, kind & ADVANCE != 0)
@@ -88,16 +83,7 @@ def predict(
     return kappa, gamma2
 
 
-@inlined
-def learn(
-    m: Model,
-    conditions: Array,
-    i: int,
-    learned: bool,
-    kappa: float,
-    gamma2: float,
-    learn_seen: Callable[[Model, float, float], None],
-) -> int:
+def learn(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamma2: float) -> int:
     """Learn the targets of the row that predict() has seen, under the conditions of operation i."""
     m.counters.change = NOTHING
     m.counters.evictions = 0
@@ -114,66 +100,13 @@ def learn(
     return DUE_AFTER if due else FINE
 
 
-@inlined
-def predict_growing(
-    m: Model, X: Array, t: int, conditions: Array, i: int, kind: int, learned: bool
-) -> tuple[float, float]:
-    return predict(m, X, t, conditions, i, kind, learned, growing.predict)
+def _of(kind: Any) -> dict[str, Any]:
+    """The functions of the loop over processes with features of one kind, whose predict() and learn() these are."""
+    own = {"predict_seen": kind.predict, "learn_seen": kind.learn}
+    around = {one.__name__: inlined(loop.with_functions(one, own)) for one in (predict, learn)}
+    return {"is_overdue": is_overdue, "report": report} | around
 
 
-@inlined
-def learn_growing(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamma2: float) -> int:
-    return learn(m, conditions, i, learned, kappa, gamma2, growing.learn)
-
-
-@inlined
-def predict_fixed(
-    m: Model, X: Array, t: int, conditions: Array, i: int, kind: int, learned: bool
-) -> tuple[float, float]:
-    return predict(m, X, t, conditions, i, kind, learned, fixed.predict)
-
-
-@inlined
-def learn_fixed(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamma2: float) -> int:
-    return learn(m, conditions, i, learned, kappa, gamma2, fixed.learn)
-
-
-@inlined
-def predict_kept(
-    m: Model, X: Array, t: int, conditions: Array, i: int, kind: int, learned: bool
-) -> tuple[float, float]:
-    return predict(m, X, t, conditions, i, kind, learned, kept.predict)
-
-
-@inlined
-def learn_kept(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamma2: float) -> int:
-    return learn(m, conditions, i, learned, kappa, gamma2, kept.learn)
-
-
-run_growing = loop.of(
-    __name__,
-    "run_growing",
-    LAYOUT,
-    is_overdue=is_overdue,
-    predict=predict_growing,
-    report=report,
-    learn=learn_growing,
-)
-run_fixed = loop.of(
-    __name__,
-    "run_fixed",
-    LAYOUT,
-    is_overdue=is_overdue,
-    predict=predict_fixed,
-    report=report,
-    learn=learn_fixed,
-)
-run_kept = loop.of(
-    __name__,
-    "run_kept",
-    LAYOUT,
-    is_overdue=is_overdue,
-    predict=predict_kept,
-    report=report,
-    learn=learn_kept,
-)
+run_growing = loop.of(__name__, "run_growing", LAYOUT, **_of(growing))
+run_fixed = loop.of(__name__, "run_fixed", LAYOUT, **_of(fixed))
+run_kept = loop.of(__name__, "run_kept", LAYOUT, **_of(kept))

@@ -1,26 +1,27 @@
-"""The log evidence of a series under a kernel over time, with its gradient by the adjoint of the filter.
+"""The log evidence of a series under a kernel over time, with its gradient.
 
 Rows that are equally far apart and complete have a quick way. The predicted covariance P of a model that does not
 change with time grows by terms of low rank, P' - P = Y M Y', and its gain follows from Y and M alone: O(q) a row
-instead of O(q^2) [morf1974]. The prior of a stationary kernel is its own stationary covariance, so that the rank is 1;
-a trend adds 2. Other rows run the filter itself; the way back has its covariances from checkpoints.
+instead of O(q^2) [morf1974]; the gradient is its adjoint. The prior of a stationary kernel is its own stationary
+covariance, so that the rank is 1; a trend adds 2. Of other rows the covariance is taken as it is, O(n^3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, lapack, solve_triangular
 
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compiled, entry
-from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, TREND, WIDE
-from streamgp.linalg.symmetric import multiply, scale_and_subtract
+from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, MATERN52, TREND, WIDE
 from streamgp.linalg.vector import dot
-from streamgp.process.time import KIND, N32, N52, RATE, SIZES, START, move_covariance, rotate, steps
+from streamgp.process.time import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, rotate, steps
+from streamgp.settings import FloatArray
 
 Array = NDArray
-Sums = tuple[float, float]
-
-STRETCH = 32  # rows between two checkpoints
 
 
 @compiled
@@ -209,125 +210,101 @@ def regular(
     return value, s_bar
 
 
-@compiled
-def mirror(S: Array) -> None:
-    """Fill the upper triangle."""
-    for i in range(S.shape[0]):
-        for j in range(i):
-            S[j, i] = S[i, j]
+class Shared(NamedTuple):
+    """Blocks whose covariances have a factor in common: shape_ij (rows rows')_ij, with their features in the rows.
+
+    Args:
+        blocks: their places in the table.
+        shape: (n, n), which all of them have, and slope, its derivative by the logarithm of their rate.
+        rows: (n, blocks); of harmonics (n, 2 blocks), cosines and then sines.
+    """
+
+    blocks: NDArray[np.int64]
+    shape: FloatArray
+    slope: FloatArray
+    rows: FloatArray
 
 
-@compiled
-def forward(
-    table: Array, h: Array, noise: float, y: Array, A: Array, Q: Array, m: Array, P: Array, K: Array, v: Array
-) -> float:
-    """Move the posterior (m, P) to what is predicted; fill K = P h and the innovations v; return their variance."""
-    q = h.size
-    for o in range(y.size):
-        rotate(table, A, m[o], m[o])
-        v[o] = y[o] - dot(h, m[o], q)
-    move_covariance(table, A, Q, P, q)
-    multiply(P, h, q, K)
-    return dot(h, K, q) + noise
+def shared(table: FloatArray, h: FloatArray, gaps: FloatArray) -> Iterator[Shared]:
+    """The blocks of a kernel over time at rows, each a gap after the one before it."""
+    times = np.cumsum(gaps)
+    lags, start = np.abs(times[:, None] - times), table[:, START].astype(int)
+    fading = np.isin(table[:, KIND], (DECAY, HARMONIC))
+    for rate in np.unique(table[fading, RATE]):
+        blocks = np.flatnonzero(fading & (table[:, RATE] == rate))
+        angles = np.outer(times, table[blocks, FREQUENCY])
+        a = np.exp(-rate * lags)
+        # cos w(t - u) = cos wt cos wu + sin wt sin wu
+        yield Shared(
+            blocks, a, -rate * lags * a, np.hstack([h[start[blocks]] * part(angles) for part in (np.cos, np.sin)])
+        )
+    for b in np.flatnonzero(~fading):
+        kind, rate = table[b, KIND], table[b, RATE]
+        if kind == TREND:
+            shape, slope = trend(rate * gaps)
+        else:
+            s = rate * lags
+            a, last = np.exp(-s), s * s / 3.0 if kind == MATERN52 else 0.0
+            shape = a * (1.0 + s + last)
+            slope = -a * (last * (1.0 + s) if kind == MATERN52 else s * s)
+        yield Shared(np.array([b]), shape, slope, np.full((len(gaps), 1), h[start[b]]))
 
 
-@compiled
-def condition(K: Array, v: Array, s: float, m: Array, P: Array) -> None:
-    """The posterior of a row from what was predicted."""
-    for o in range(v.size):
-        for i in range(K.size):
-            m[o, i] += K[i] * v[o] / s
-    scale_and_subtract(P, 1.0, K, 1.0 / s, K.size)
+def trend(s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The covariance of a trend's level at rows that are s spans apart, and its derivative by the logarithm of s."""
+    u, du = np.cumsum(np.minimum(s, LONGEST_GAP)), np.cumsum(np.where(s < LONGEST_GAP, s, 0.0))
+    a, b, da, db = (
+        np.minimum(u[:, None], u),
+        np.abs(u[:, None] - u),
+        np.minimum(du[:, None], du),
+        np.abs(du[:, None] - du),
+    )
+    w2 = WIDE * WIDE
+    slope = a + 1.5 * a * a / w2  # the covariance of level and slope at the earlier row
+    return 1.0 + a * a * (1.0 + a / w2) + b * slope, (2.0 * slope + b * (1.0 + 3.0 * a / w2)) * da + slope * db
 
 
-@entry(MATRIX, VECTOR, NUMBER, VECTOR, MATRIX, MATRIX, VECTOR)
-def innovations(table: Array, h: Array, noise: float, gaps: Array, Y: Array, V: Array, s: Array) -> None:
-    """V and s: what the rows before do not tell of each row (n, p), a gap after the one before it; its variance."""
-    blocks, q = table.shape[0], h.size
-    A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
-    m, P, K = np.zeros((Y.shape[1], q)), np.eye(q), np.zeros(q)
-    for t in range(gaps.size):
-        if t == 0 or gaps[t] != gaps[t - 1]:
-            steps(table, gaps[t], A, Q)
-        s[t] = forward(table, h, noise, Y[t], A, Q, m, P, K, V[t])
-        condition(K, V[t], s[t], m, P)
+def covariance(table: FloatArray, h: FloatArray, noise: float, gaps: FloatArray) -> tuple[FloatArray, list[Shared]]:
+    """L with L L' the covariance of rows, each a gap after the one before it, and what it is made of."""
+    parts = list(shared(table, h, gaps))
+    K = sum((part.shape * (part.rows @ part.rows.T) for part in parts), noise * np.eye(len(gaps)))
+    return cholesky(K, lower=True, overwrite_a=True, check_finite=False), parts
 
 
-@entry(MATRIX, VECTOR, NUMBER, VECTOR, MATRIX, VECTOR, VECTOR)
 def irregular(
-    table: Array, h: Array, noise: float, gaps: Array, Y: Array, h_bar: Array, rates: Array
+    table: FloatArray,
+    h: FloatArray,
+    noise: float,
+    gaps: FloatArray,
+    Y: FloatArray,
+    h_bar: FloatArray,
+    rates: FloatArray,
 ) -> tuple[float, float]:
-    """The same for rows (n, p), each a gap after the one before it. Of P the lower triangle counts."""
-    n, p, q, blocks = Y.shape[0], Y.shape[1], h.size, table.shape[0]
-    A, Q, A_back = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
-    no_Q = np.zeros((blocks, 3, 3))
-    stretches = (n + STRETCH - 1) // STRETCH
-    m_kept, P_kept = np.zeros((stretches, p, q)), np.zeros((stretches, q, q))
-    m, P, K, v = np.zeros((p, q)), np.eye(q), np.zeros(q), np.zeros(p)
-    value = 0.0
-    for t in range(n):
-        if t % STRETCH == 0:
-            m_kept[t // STRETCH], P_kept[t // STRETCH] = m, P
-        steps(table, gaps[t], A, Q)
-        s = forward(table, h, noise, Y[t], A, Q, m, P, K, v)
-        if not s > 0.0:
-            return np.nan, 0.0
-        value -= 0.5 * (p * np.log(2.0 * np.pi * s) + dot(v, v, p) / s)
-        condition(K, v, s, m, P)
-    # Backward, stretch by stretch. For each of its rows is kept what was known before it, and what it was predicted by.
-    m_all, P_all = np.zeros((STRETCH, p, q)), np.zeros((STRETCH, q, q))
-    m_then, P_then = np.zeros((STRETCH, p, q)), np.zeros((STRETCH, q, q))
-    A_all, K_all = np.zeros((STRETCH, blocks, 3, 3)), np.zeros((STRETCH, q))
-    v_all, s_all = np.zeros((STRETCH, p)), np.zeros(STRETCH)
-    m_bar, P_bar, K_bar, noise_bar = np.zeros((p, q)), np.zeros((q, q)), np.zeros(q), 0.0
-    A_bar, Q_bar, x = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3)), np.zeros(q)
-    for stretch in range(stretches - 1, -1, -1):
-        first, beyond = stretch * STRETCH, min(n, (stretch + 1) * STRETCH)
-        m[:], P[:] = m_kept[stretch], P_kept[stretch]
-        for t in range(first, beyond):
-            r = t - first
-            m_all[r], P_all[r] = m, P
-            steps(table, gaps[t], A_all[r], Q)
-            s_all[r] = forward(table, h, noise, Y[t], A_all[r], Q, m, P, K_all[r], v_all[r])
-            m_then[r], P_then[r] = m, P
-            condition(K_all[r], v_all[r], s_all[r], m, P)
-        for r in range(beyond - first - 1, -1, -1):
-            A, K, v, s, before_m, before_P = A_all[r], K_all[r], v_all[r], s_all[r], m_all[r], P_all[r]
-            transpose(A, A_back)
-            s_bar = -0.5 * p / s
-            for i in range(q):
-                x[i] = dot(P_bar[i], K, q)
-                K_bar[i] = -2.0 * x[i] / s
-            s_bar += dot(x, K, q) / s**2
-            for o in range(p):
-                along = dot(m_bar[o], K, q)
-                v_bar = (along - v[o]) / s
-                s_bar += (0.5 * v[o] - along) * v[o] / s**2
-                for i in range(q):
-                    K_bar[i] += m_bar[o, i] * v[o] / s
-                    h_bar[i] -= v_bar * m_then[r, o, i]
-                    m_bar[o, i] -= v_bar * h[i]
-            noise_bar += s_bar
-            for i in range(q):
-                K_bar[i] += s_bar * h[i]
-            multiply(P_then[r], K_bar, q, x)
-            for i in range(q):
-                h_bar[i] += s_bar * K[i] + x[i]
-                for j in range(q):
-                    P_bar[i, j] += 0.5 * (K_bar[i] * h[j] + h[i] * K_bar[j])
-            A_bar[:], Q_bar[:] = 0.0, 0.0
-            for o in range(p):
-                gather(table, m_bar[o], before_m[o], A_bar)
-                rotate(table, A_back, m_bar[o], m_bar[o])
-            mirror(before_P)
-            for b in range(blocks):
-                i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
-                for k in range(size):  # the column of A S that belongs to the block's coordinate
-                    rotate(table, A, before_P[i + k], x)
-                    for j in range(size):
-                        Q_bar[b, j, k] += P_bar[i + j, i + k]
-                        A_bar[b, j, k] += 2.0 * dot(P_bar[i + j], x, q)
-            add_rates(table, gaps[first + r], A, A_bar, Q_bar, rates)
-            move_covariance(table, A_back, no_Q, P_bar, q)
-            mirror(P_bar)
-    return value, noise_bar
+    """The same for rows (n, p), each a gap after the one before it, by their covariance: O(n^3)."""
+    (n, p), starts = Y.shape, table[:, START].astype(int)
+    try:
+        L, parts = covariance(table, h, noise, gaps)
+    except np.linalg.LinAlgError:
+        return np.nan, 0.0
+    z = solve_triangular(L, Y, lower=True, check_finite=False)
+    value = -0.5 * np.sum(z * z) - p * (np.sum(np.log(np.diag(L))) + 0.5 * n * np.log(2.0 * np.pi))
+    alpha = solve_triangular(L, z, lower=True, trans="T", check_finite=False)
+    inverse, _ = lapack.dpotri(L, lower=True)  # its lower triangle
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    W = 0.5 * (alpha @ alpha.T - p * inverse)  # d log p / d K
+    for blocks, shape, slope, rows in parts:
+        by_variance, by_rate = (
+            np.sum(rows * (weights @ rows), axis=0).reshape(-1, blocks.size).sum(axis=0)
+            for weights in (W * shape, W * slope)
+        )
+        h_bar[starts[blocks]] += 2.0 * by_variance / h[starts[blocks]]
+        rates[blocks] += by_rate
+    return float(value), float(np.trace(W))
+
+
+def innovations(
+    table: FloatArray, h: FloatArray, noise: float, gaps: FloatArray, Y: FloatArray
+) -> tuple[FloatArray, float]:
+    """What the rows before do not tell of each row (n, p), over its deviation, and the sum of their log variances."""
+    L, _ = covariance(table, h, noise, gaps)
+    return solve_triangular(L, Y, lower=True, check_finite=False), 2.0 * float(np.sum(np.log(np.diag(L))))

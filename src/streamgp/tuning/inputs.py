@@ -120,14 +120,13 @@ class InputEvidence:
         """The log evidence and its gradient."""
         of_time, of_inputs = np.split(logs, [len(self._time.names)])
         y, F = self.series.Y[:, 0], self._features * np.exp(0.5 * of_inputs)[self._groups]
-        innovations, s = self._time.innovations(of_time, np.column_stack([y, F]))
-        white = innovations / np.sqrt(s)[:, None]
+        white, variances = self._time.innovations(of_time, np.column_stack([y, F]))
         e, E = white[:, 0], white[:, 1:]
         L = np.linalg.cholesky(E.T @ E + np.eye(E.shape[1]))
         root = np.linalg.inv(L).T  # V = root root'
         b = E.T @ e
         m = root @ (root.T @ b)
-        value = -0.5 * float(np.log(2.0 * np.pi * s).sum() + e @ e - b @ m) - float(np.log(np.diag(L)).sum())
+        value = -0.5 * float(len(y) * np.log(2.0 * np.pi) + variances + e @ e - b @ m) - float(np.log(np.diag(L)).sum())
         _, both = self._time.at(of_time, np.column_stack([y - F @ m, F @ root]))
         _, determinant = self._time.at(of_time, np.zeros((len(y), 1)))  # counted once for each column
         slopes = 0.5 * (m**2 + (root**2).sum(axis=1) - 1.0)

@@ -1,4 +1,4 @@
-"""Hyperparameters of a kernel over time: the filter's own evidence, and log-normal priors around where it starts."""
+"""Hyperparameters of a kernel over time: the exact evidence, and log-normal priors around where it starts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TimeEvidence:
     """
 
     def __init__(self, kernel: Kernel, noise: float, series: Series) -> None:
-        compile_now(temporal_evidence.regular, temporal_evidence.irregular, temporal_evidence.innovations)
+        compile_now(temporal_evidence.regular)
         self.series = series
         blocks = [block for one in components(kernel) for block in one.blocks]
         sizes = np.array([COORDINATES[block.kind] for block in blocks])
@@ -135,12 +135,10 @@ class TimeEvidence:
         gradient -= parts.T @ (for_rates / np.where(rates > 0, rates, 1.0))
         return value, np.append(gradient, slope * noise)
 
-    def innovations(self, logs: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What the rows before do not tell of each of (n, p) targets of the same rows, and its variance, (n,)."""
+    def innovations(self, logs: FloatArray, Y: FloatArray) -> tuple[FloatArray, float]:
+        """What the rows before do not tell of each of (n, p) targets, over its deviation; the sum of log variances."""
         table, features, _, _ = self._blocks(logs)
-        V, s = np.empty(Y.shape), np.empty(len(Y))
-        temporal_evidence.innovations(table, features, float(np.exp(logs[-1])), self.series.gaps, Y, V, s)
-        return V, s
+        return temporal_evidence.innovations(table, features, float(np.exp(logs[-1])), self.series.gaps, Y)
 
     def _blocks(self, logs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The table of blocks, the features, the slopes of the logarithms of the blocks' variances, parts of rates."""

@@ -70,8 +70,8 @@ def tune(
     is off by more than a factor of 100 in those units begins at the scale of the data. A noise below 1e-5 of the prior
     variance is raised to that (not for Fourier features).
 
-    A kernel over time (TimeGP) is tuned by the filter's own evidence, exactly and on consecutive rows, with log-normal
-    priors around the hyperparameters given; periods stay as they are.
+    A kernel over time (TimeGP) is tuned by its exact evidence on consecutive rows, with log-normal priors around the
+    hyperparameters given; periods stay as they are.
 
     Args:
         model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
@@ -80,7 +80,7 @@ def tune(
         Y: (n,) or (n, p) targets; NaN where missing.
         evidence: how to maximize; None: Evidence(), for TimeGP Evidence(restarts=0).
         rows: most rows that count, drawn at random from the n; the exact process costs rows^3 an evaluation. Of
-            TimeGP, the last ones.
+            TimeGP, the last ones; they cost as much where they are not equally far apart, otherwise no more than rows.
         tune_frequencies: for Fourier features, tune the frequencies too.
         time: (n,) times of the rows, for TimeGP; None: one row a unit.
         verbose: whether to print how the search goes, to standard error.

@@ -73,7 +73,7 @@ def chosen(m: Model, order: Array) -> Any:
     return count
 
 
-@compiled
+@inlined
 def gather(m: Model) -> None:
     """Add the gradient of the log density of the row that was just predicted, and its Fisher information."""
     p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta
