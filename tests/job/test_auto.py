@@ -9,6 +9,7 @@ import streamgp as sg
 from streamgp.auto import experts
 from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.job import Pipeline
+from streamgp.job.within import model_with
 from streamgp.tables.formats import Chunk
 from streamgp.tables.recognizing import recognize
 from tests.job.test_pipeline import assert_same, schema_of, taken
@@ -168,13 +169,13 @@ def test_a_generation_is_tuned_again_only_if_the_stream_has_changed(at, monkeypa
     X, y = changing(at=at)
     pipeline, told = Pipeline(schema_of(3), "auto", CHANGE | {"drift": False}, 0), []
     taken(pipeline, X[:510], y[:510])
-    pipeline._staged._set(generation=510)  # an alarm
+    model_with(pipeline.model, "next_change")._set(generation=510)  # an alarm
     pipeline.report_to(told.append)
     taken(pipeline, X[510:], y[510:])
     searches = [sentence for sentence in told if sentence.startswith("tuning")]
     assert [sentence.endswith("160 rows") for sentence in searches] == [False, *([True] if at == 500 else [])]
     assert bool(pipeline.model.changes) == (at == 500)
-    assert pipeline._staged._now.generation == -1
+    assert model_with(pipeline.model, "next_change")._now.generation == -1
 
 
 @pytest.mark.more
@@ -238,7 +239,7 @@ def with_outliers(share):
 @pytest.mark.more
 def test_a_robust_member_joins_where_there_are_outliers_and_is_not_swayed():
     pipeline, X, y, clean = with_outliers(0.05)
-    members = dict(zip(pipeline.weights, pipeline._innermost().members, strict=True))
+    members = dict(zip(pipeline.weights, model_with(pipeline.model, "members").members, strict=True))
     predicted = {
         name: model.predict_many(np.column_stack([X[-100:], y[-101:-1], np.arange(100.0)])).mean
         for name, model in members.items()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from streamgp.job.changes import Changes
-from streamgp.job.times import MOST_ANCHORS, Times
 from streamgp.tables.dates import TimeReader
+from streamgp.tables.times import MOST_ANCHORS, Times
 
 
 def stream(rows, seed, factor=1.0, at=0):

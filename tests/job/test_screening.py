@@ -39,10 +39,10 @@ def test_a_fill_value_is_a_missing_target(case, value):
     assert_same(taken(one, X, y), taken(other, X, gaps))
     assert repr(one.score_summary()) == repr(other.score_summary())  # NaN where there are no rows yet
     assert (one.health["fill_values"], other.health["fill_values"]) == (3, 0)
-    assert one.screening.sentence().startswith(
+    assert one.refused.sentence().startswith(
         "3 targets lay far outside all before them and were not learned (first: row 111, value"
     )
-    assert other.screening.sentence() == ""
+    assert other.refused.sentence() == ""
 
 
 @pytest.mark.parametrize("case", MOST_IN_MORE, ids=str)
@@ -54,7 +54,7 @@ def test_fill_values_among_the_first_rows_are_struck_out_when_they_are_known(cas
     assert one.model.to_bytes() == other.model.to_bytes()
     assert repr(one.score_summary()) == repr(other.score_summary())
     assert one.health["fill_values"] == 3
-    assert "(first: row 1, value 1e+30)" in one.screening.sentence()
+    assert "(first: row 1, value 1e+30)" in one.refused.sentence()
 
 
 @pytest.mark.parametrize("case", MOST_IN_MORE, ids=str)
@@ -78,7 +78,7 @@ def test_a_target_that_only_the_model_doubts_is_counted_once_and_told():
     pipeline = Pipeline(schema_of(2), "auto", AUTO | {"warmup": 200}, 3)
     said = taken(pipeline, X, y)
     assert pipeline.model.health.fill_values == pipeline.health["fill_values"] == 1
-    assert pipeline.screening.sentence().startswith("1 target lay far outside all before it and was not learned (first")
+    assert pipeline.refused.sentence().startswith("1 target lay far outside all before it and was not learned (first")
     assert "1 target lay far outside all before it and was not learned." in verdict.verdict(pipeline)
     assert said["observed"][300] == y[300]
     known = np.isfinite(said["mean"]) & np.isfinite(said["lower"]) & (np.arange(400) != 300)
@@ -136,9 +136,9 @@ def test_a_snapshot_with_another_screen_is_refused():
     taken(pipeline, *stream(40))
     header, tensors = snapshot.unpacked(pipeline.to_bytes())
     for name, bad in (
-        ("screen", np.full((1, 9), np.nan)),
-        ("first_rows", np.zeros((3, 3))),
-        ("fill_value", np.zeros(2)),
+        ("model/state.screen", np.full((1, 10), np.nan)),
+        ("refused.first", np.zeros((3, 3))),
+        ("refused.noted", np.zeros(2)),
     ):
         with pytest.raises(snapshot.SnapshotError, match="screen must be finite numbers|has shape"):
             Pipeline.from_bytes(snapshot.packed(header, tensors | {name: bad}))

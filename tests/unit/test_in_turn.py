@@ -9,7 +9,6 @@ import pytest
 
 import streamgp as sg
 from streamgp.contract.model import StreamModel
-from streamgp.job.yardsticks import Practiced, PreviousValue, WholeLags
 from streamgp.recipes.naive import InputValue, RunningMean
 
 MEMBERS = (
@@ -130,11 +129,10 @@ MODELS = {
     "calibrated with lags": lambda: sg.Calibrated(sg.Lagged(sg.Standardize(sg.KRLST(capacity=8), warmup=20), lags=2)),
     "lags in standard units": lambda: sg.Standardize(sg.Lagged(sg.KRLST(capacity=8), lags=2), warmup=20),
     "lags of lags": lambda: sg.Lagged(sg.Lagged(sg.KRLST(capacity=8), lags=2), lags=3),
-    "the previous value": PreviousValue,
     "a season ago": lambda: sg.SeasonalValue(3, ahead=7),
     "the mean": RunningMean,
     "a column": lambda: InputValue(1),
-    "least squares": lambda: WholeLags(Practiced(sg.Standardize(sg.OnlineGP(sg.Linear(), form="cholesky"))), lags=9),
+    "least squares": lambda: sg.Lagged(sg.Standardize(sg.OnlineGP(sg.Linear(), form="cholesky")), lags=9),
     "a reservoir": lambda: sg.OESGP(units=5, capacity=8),
     "over time": lambda: sg.KRLST(capacity=8, half_life=20.0),
 }

@@ -12,6 +12,7 @@ from streamgp.auto import clock, doubts, leaps, needed
 from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
+from streamgp.auto.importance import importance
 from streamgp.auto.past import FIRST, Layout, Past
 from streamgp.auto.staged import Chosen
 from streamgp.contract import passing
@@ -429,6 +430,19 @@ class Auto(StreamModel):
     def errors(self) -> dict[str, float]:
         """The root mean squared error of each expert over about the last thousand rows; of the first output."""
         return dict(zip(self._shown.names, self._shown.committee.errors.tolist(), strict=True))
+
+    def importance(self, groups: Sequence[Sequence[int]]) -> FloatArray:
+        """Return how much groups of inputs count, and past targets together, as shares of 1; of the first output.
+
+        They say how far predictions of the last rows move when columns are taken from other rows; see importance.py.
+        It takes as long as a few thousand predictions. Without rows enough, or where nothing moves, there are none.
+
+        Args:
+            groups: numbers of inputs.
+        """
+        experts, d = self._shown, self._d or 0
+        past = [*range(d, d + experts._past)]
+        return importance(experts, [*groups, past]) if self._d is not None else np.zeros(0)
 
     @property
     def chosen(self) -> Chosen | None:

@@ -181,7 +181,8 @@ class Staged(StreamModel):
             start = stop
         return self._as_shown(joined(predictions)) if report else None
 
-    def _next_change(self) -> float:
+    @property
+    def next_change(self) -> float:
         """The next row after which something changes."""
         if self._next < 0:
             self._next = self._changes_after(int(self._seen[0]))
@@ -189,10 +190,10 @@ class Staged(StreamModel):
 
     def _before_change(self, n: int) -> int:
         """How many of the next n rows come before something may change."""
-        return int(min(n, self._next_change() - int(self._seen[0])))
+        return int(min(n, self.next_change - int(self._seen[0])))
 
     def _changes_next(self) -> bool:
-        return int(self._seen[0]) + 1 == self._next_change()
+        return int(self._seen[0]) + 1 == self.next_change
 
     def _may_fail(self) -> bool:
         return self._changes_next() or super()._may_fail()
@@ -211,7 +212,7 @@ class Staged(StreamModel):
 
     def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""
-        n, due = len(X), self._next_change()
+        n, due = len(X), self.next_change
         targets = np.full_like(mean, np.nan) if Y is None else Y
         self._watch(X, targets[:, 0], mean[:, 0])
         last, kept, (d, p) = int(self._seen[0]) + n, min(n, self._room), (X.shape[1], mean.shape[1])
@@ -288,7 +289,7 @@ class Staged(StreamModel):
         if self._p != 1 or not self._model._may_take_turns():
             return 0
         many = self._before_change(n)
-        return many - (int(self._seen[0]) + many == self._next_change())
+        return many - (int(self._seen[0]) + many == self.next_change)
 
     def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
         prediction = self._model._in_turn(learned, Y, X, issued[:, 1:])

@@ -93,6 +93,8 @@ class StreamModel(Saved):
     _in_one_call: bool = False  # the same, and one call calibrates its prediction, too
     _bounded: bool = False  # predictions have more than a mean and variances
     _sleeps: bool = False  # has no say in the row that comes next
+    # The targets of the rows that were taken last, (n, p), as they were learned: NaN in place of those refused.
+    _last_targets: FloatArray = np.empty((0, 1))
     _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
     def __init_subclass__(cls) -> None:
@@ -728,7 +730,8 @@ class StreamModel(Saved):
             self._row(X, None)
         else:
             with uninterrupted():
-                self._row(X, self._screened(Y))
+                self._last_targets = self._screened(Y)
+                self._row(X, self._last_targets)
 
     def _told(self) -> Prediction:
         """What _row() predicted last."""

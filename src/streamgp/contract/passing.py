@@ -85,6 +85,8 @@ def learn(
     if not model._one_step:
         refuse_unfit(model, X, Y)
         Y = None if Y is None else model._screened(Y)
+    if Y is not None:
+        model._last_targets = Y
     prediction: Prediction | None = model._advance(X, Y, report, conditions)
     return prediction
 

@@ -136,6 +136,7 @@ def refuse_waiting(pipeline: Pipeline, pending: int) -> None:
     """Refuse a run of which this many rows that wait for their targets would take too much."""
     stream = pipeline.stream
     numbers = issued_width(stream) + packed(stream._empty()._each(lambda part: part[:, None]), 1).shape[1]
+    numbers += pipeline.yardsticks.none.shape[1]
     if 8 * numbers * pending > MEMORY:
         raise RefusedError(
             422,

@@ -186,7 +186,8 @@ class Delayed(Late):
                 self._begin(waited[None, : self._d], Y, scalar, given, many=False)
             passing.refuse_unfit(self, waited[None, : self._d], Y)
             prediction = self._unpacked(self._waiting[ticket][None])
-            self._take_out(ticket, self._screened(Y), timed(conditions, own))
+            self._last_targets = self._screened(Y)
+            self._take_out(ticket, self._last_targets, timed(conditions, own))
         return passing.shaped(self, prediction, many=False)._with(ticket=ticket)
 
     def _learned(self) -> float:
