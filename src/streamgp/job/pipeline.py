@@ -208,7 +208,7 @@ class Pipeline:
         numbers, model = np.arange(self.rows + 1, self.rows + h + 1), model_with(self.model, "upcoming")
         coming = self.stream._empty() if model is None else model.upcoming()
         missing = np.full(h - len(coming), np.nan)  # before the first rows
-        p = coming._each(lambda column: np.concatenate([missing, column]))
+        p = coming._each(lambda column: np.concatenate([missing, column.reshape(-1)]))
         predicted = self._columns(p, numbers, np.full(h, np.nan), rows)
         return predicted._replace(yardsticks=np.full_like(predicted.yardsticks, np.nan))
 
@@ -217,7 +217,8 @@ class Pipeline:
     def _take_late(self, rows: EncodedRows, late: Tickets[Waits]) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []  # rows of the block that are predicted
-        stream, before = self.stream, self.scores.rows
+        stream: Any = self.stream
+        before = self.scores.rows
         issued, scored = [self._nothing()], [self._nothing()]
         moments = self._moments(rows.times)
         for i, (name, alone) in enumerate(rows.tickets or []):

@@ -46,7 +46,7 @@ def contents(run: Pipeline) -> snapshot.Contents:
     own = {"last": encoder.last} | {name: array for one in run.kept for name, array in one.arrays().items()}
     if tickets is not None:
         rows = [np.append(number, said) for number, said in tickets.rows.values()]
-        own["waiting"] = np.array(rows).reshape(len(rows), -1)
+        own["waiting"] = np.array(rows).reshape(len(rows), 1 + run.yardsticks.none.shape[1])
     return header, own | parts | states
 
 

@@ -23,6 +23,7 @@ LEAST_RIDGE = 1e-6  # so that inputs that say nothing for long have weights, too
 LINE_FROM = 20  # rows that it sees before it counts
 UNITS_OF = 500  # rows whose means and spreads are the units of least squares; before, those of the first 2^k rows
 ALIKE = 1e-14  # a spread below this part of the mean is rounding
+LARGEST = 1e150  # a number beyond counts as that large: its square is still a number
 FARTHEST = 1e8  # standard units; least squares does not learn rows beyond, in which all others would vanish
 
 
@@ -51,15 +52,15 @@ class LeastSquares(Kept):
         if self._weights is None:
             A, b = self._moments[:-1, :-1].copy(), self._moments[:-1, -1]
             A.ravel()[:: len(A) + 1] += max(self._ridge[0], LEAST_RIDGE)
-            _, weights, failed = dposv(A, b)
-            self._weights = np.linalg.lstsq(A, b)[0] if failed else weights
+            _, found, failed = dposv(A, b)
+            self._weights = np.asarray(np.linalg.lstsq(A, b)[0] if failed else found, dtype=np.float64)
         shift, scale = self._units
         w, z = self._weights, (x - shift[:-1]) / scale[:-1]
         return float(shift[-1] + scale[-1] * (w[:-1] @ z + w[-1]))
 
     def learn(self, x: FloatArray, y: float) -> None:
         """Learn a row; of one without a target, NaN, the units of its inputs."""
-        row = np.append(x, y)
+        row = np.clip(np.append(x, y), -LARGEST, LARGEST)
         self._seen += 1
         if self._seen[0] <= UNITS_OF:
             self._note_units(row)
@@ -184,7 +185,8 @@ class Yardsticks(Kept):
     def upcoming(self) -> FloatArray:
         """What was made of the last rows, as many as the horizon has, oldest first."""
         at = self._rows[1] + np.arange(self._horizon)
-        return self._ahead[at % max(self._horizon, 1)]
+        rows: FloatArray = self._ahead[at % max(self._horizon, 1)]
+        return rows
 
     def said(self, rows: FloatArray) -> FloatArray:
         """What yardsticks say of rows of ``issue``, (n, yardsticks)."""
@@ -197,7 +199,7 @@ class Yardsticks(Kept):
             rows: (n, width).
             past: whether a target has to be.
         """
-        return ~np.isnan(rows[:, 0 if past else len(self.names)])
+        return np.asarray(~np.isnan(rows[:, 0 if past else len(self.names)]))
 
     def _issued(self, x: FloatArray) -> FloatArray:
         """What is said of the next row: with a horizon, what was made of the row that it is predicted from."""

@@ -24,10 +24,10 @@ class Kept:
         """Go on from saved arrays."""
         head, names = self.state
         for name in names:
-            array, saved = getattr(self, f"_{name}"), tensors[f"{head}.{name}"]
-            like = saved[:0] if name in self.grows else saved
-            refuse_unlike({name: like}, {name: array[:0] if name in self.grows else array})
-            if name in self.grows:
+            full, grows = f"{head}.{name}", name in self.grows
+            array, saved = getattr(self, f"_{name}"), tensors[full]
+            refuse_unlike({full: saved[:0] if grows else saved}, {full: array[:0] if grows else array})
+            if grows:
                 setattr(self, f"_{name}", saved.copy())
             else:
                 array[...] = saved

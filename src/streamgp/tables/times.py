@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,41 @@ DAY = 86400.0
 UNKNOWN = np.full(256, np.nan)  # times of few rows that have none
 MOST_MARKED = 1000  # rows at which something happened
 MOST_ANCHORS = 256  # rows whose times are kept for good; every other one is dropped when there are more
+
+
+class Written(NamedTuple):
+    """How dates are written.
+
+    Args:
+        zone: in which they are; None: they say none.
+        separator: what stands between day and hour.
+    """
+
+    zone: tzinfo | None = None
+    separator: str = " "
+
+    @classmethod
+    def like(cls, text: str, separator: str) -> Written:
+        """As in a text; seconds since 1970 have no zone, and are in UTC.
+
+        Args:
+            text: a date in ISO 8601, or a number.
+            separator: where the text has none.
+        """
+        try:
+            zone = datetime.fromisoformat(text).tzinfo
+        except ValueError:
+            zone = UTC
+        return cls(zone, next((mark for mark in "T " if mark in text), separator))
+
+    def date(self, seconds: float) -> datetime:
+        """The date so many seconds after 1970 began in UTC, on the clock of the zone."""
+        return datetime.fromtimestamp(seconds, self.zone or UTC)
+
+    def shown(self, seconds: float) -> str:
+        """This date, to the second."""
+        date = self.date(seconds)
+        return (date if self.zone else date.replace(tzinfo=None)).isoformat(self.separator, "seconds")
 
 
 class Times(Kept):
