@@ -67,17 +67,6 @@ def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, own, monkeypatch)
     assert learned(8, [0, *range(50, 111), 113, 121, 160]) == in_blocks
 
 
-def test_scores_and_yardsticks_of_few_rows_wait_until_somebody_looks():
-    found = learner_without_screening()
-    before = found.pipeline._scores.rows
-    for at in range(60, 70):
-        found.apply(Op("rows", rows=rows(1, at)))
-    assert len(found.pipeline._unscored) == 10
-    assert found.pipeline._scores.rows == before
-    assert found.pipeline.scores.rows == before + 10
-    assert not len(found.pipeline._unscored)
-
-
 def test_rows_with_other_columns_gaps_or_text_are_encoded_as_ever():
     encoder = learner_without_screening().pipeline.encoder
     whole = encoder.encode_complete([{"x": 1, "y": 2.5}, {"y": 3.0, "x": 4.0}])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg.lapack import dposv
 
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
@@ -22,58 +21,83 @@ RIDGE = 0.01  # precision of the prior of its weights, in standard units; forgot
 LEAST_RIDGE = 1e-6  # so that inputs that say nothing for long have weights, too
 LINE_FROM = 20  # rows that it sees before it counts
 UNITS_OF = 500  # rows whose means and spreads are the units of least squares; before, those of the first 2^k rows
-ALIKE = 1e-14  # a spread below this part of the mean is rounding
+ALIKE = 1e-13  # what is smaller, as a part of what it is compared with, is rounding
+AFRESH = 64  # learned rows after which weights are computed from the moments
 LARGEST = 1e150  # a number beyond counts as that large: its square is still a number
 FARTHEST = 1e8  # standard units; least squares does not learn rows beyond, in which all others would vanish
 
 
 class LeastSquares(Kept):
-    """Exponentially weighted ridge regression in standard units, by its moments.
+    """Recursive least squares: exponentially weighted ridge regression in standard units.
 
     Args:
         inputs: of a row.
     """
 
-    state = "line", ("seen", "known", "mean", "spread", "units", "moments", "ridge")
+    state = "line", ("seen", "known", "mean", "spread", "units", "moments", "ridge", "last", "inverse", "weights")
 
     def __init__(self, inputs: int) -> None:
-        self._seen = np.zeros(1)  # rows
+        self._seen = np.zeros(2, dtype=np.int64)  # rows, and those that are learned but not among the moments yet
         # Of the inputs and the target of the first rows: how many are known, their means, and sums of squares around.
         self._known, self._mean, self._spread = np.zeros((3, inputs + 1))
         self._units = np.stack([np.zeros(inputs + 1), np.ones(inputs + 1)])  # what is subtracted, and divided by
         self._moments = np.zeros((inputs + 2, inputs + 2))  # of the inputs, 1 and the target
-        self._ridge = np.full(1, RIDGE)
-        self._weights: FloatArray | None = None  # that follow from it; None: not computed yet
+        self._ridge, self._last = np.full(1, RIDGE), np.zeros((AFRESH, inputs + 2))
+        self._inverse, self._weights = np.eye(inputs + 1) / RIDGE, np.zeros(inputs + 1)  # what follows from these
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        super().restore(tensors)
+        require("rows", self._seen, at_least=0)
+        require("rows", self._seen[1:], at_most=AFRESH - 1)
 
     def predict(self, x: FloatArray) -> float:
         """The mean of a row; NaN before there are rows enough."""
         if self._seen[0] < LINE_FROM:
             return np.nan
-        if self._weights is None:
-            A, b = self._moments[:-1, :-1].copy(), self._moments[:-1, -1]
-            A.ravel()[:: len(A) + 1] += max(self._ridge[0], LEAST_RIDGE)
-            _, found, failed = dposv(A, b)
-            self._weights = np.asarray(np.linalg.lstsq(A, b)[0] if failed else found, dtype=np.float64)
-        shift, scale = self._units
-        w, z = self._weights, (x - shift[:-1]) / scale[:-1]
-        return float(shift[-1] + scale[-1] * (w[:-1] @ z + w[-1]))
+        (shift, scale), w = self._units, self._weights
+        return float(shift[-1] + scale[-1] * (w[:-1] @ ((x - shift[:-1]) / scale[:-1]) + w[-1]))
 
     def learn(self, x: FloatArray, y: float) -> None:
         """Learn a row; of one without a target, NaN, the units of its inputs."""
         row = np.clip(np.append(x, y), -LARGEST, LARGEST)
-        self._seen += 1
+        self._seen[0] += 1
         if self._seen[0] <= UNITS_OF:
             self._note_units(row)
         if np.isnan(y):
             return
-        z = np.empty(len(row) + 1)
-        inside, z[-2] = (row - self._units[0]) / self._units[1], 1.0
+        z, inside = self._last[self._seen[1]], (row - self._units[0]) / self._units[1]
         if np.abs(inside).max() > FARTHEST:
             return
-        z[:-2], z[-1], self._weights = inside[:-1], inside[-1], None
-        self._moments *= FORGETTING
-        self._moments += z[:, None] * z
-        self._ridge *= FORGETTING
+        z[:-2], z[-2], z[-1] = inside[:-1], 1.0, inside[-1]
+        self._seen[1] += 1
+        if self._seen[1] == AFRESH:
+            self._gather()
+            self._solve()
+            return
+        u = self._inverse @ z[:-1]
+        gain = u / (FORGETTING + z[:-1] @ u)
+        self._weights += gain * (z[-1] - z[:-1] @ self._weights)
+        self._inverse -= gain[:, None] * u
+        self._inverse /= FORGETTING
+
+    def _gather(self) -> None:
+        """Take the last rows into the moments."""
+        n = int(self._seen[1])
+        rows, fading = self._last[:n], FORGETTING ** np.arange(n - 1.0, -1.0, -1.0)
+        self._moments *= FORGETTING**n
+        self._moments += (rows * fading[:, None]).T @ rows
+        self._ridge *= FORGETTING**n
+        self._last[:], self._seen[1] = 0.0, 0
+
+    def _solve(self) -> None:
+        """Compute what follows from the moments, so that rounding does not add up."""
+        A = self._moments[:-1, :-1].copy()
+        diagonal = A.ravel()[:: len(A) + 1]
+        diagonal *= 1.0 + ALIKE
+        diagonal += max(self._ridge[0], LEAST_RIDGE)
+        scale = 1.0 / np.sqrt(diagonal)
+        self._inverse[:] = np.linalg.inv(A * scale[:, None] * scale) * scale[:, None] * scale
+        self._weights[:] = self._inverse @ self._moments[:-1, -1]
 
     def _note_units(self, row: FloatArray) -> None:
         """Take one of the first rows into the units."""
@@ -89,14 +113,15 @@ class LeastSquares(Kept):
         """Go on in the units of the rows so far."""
         spread = np.sqrt(self._spread / np.maximum(self._known - 1.0, 1.0))
         scale = np.where(spread > ALIKE * np.abs(self._mean), spread, 1.0)
-        shift, before = self._mean.copy(), self._units
-        f = len(scale)
+        shift, before, f = self._mean.copy(), self._units, len(scale)
+        self._gather()
         change = np.eye(f + 1)  # of inputs, 1 and target
         places = np.arange(f) + (np.arange(f) == f - 1)
         change[places, places] = before[1] / scale
         change[places, f - 1] = (before[0] - shift) / scale
         self._moments[:] = change @ self._moments @ change.T
-        self._units[:], self._weights = (shift, scale), None
+        self._units[:] = shift, scale
+        self._solve()
 
 
 class Yardsticks(Kept):

@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from streamgp.auto.staged import Chosen
 from streamgp.contract import snapshot
 from streamgp.contract.atomic import discarded_on_error
 from streamgp.contract.waiting import Tickets
@@ -84,7 +83,7 @@ class Noted(NamedTuple):
 
     drift: list[tuple[int, str]]
     alarms: list[tuple[int, str]]
-    chosen: Chosen | None
+    chosen: Any
     happened: tuple[int, int, bool]
 
     @classmethod
