@@ -10,6 +10,7 @@ import pytest
 
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline, verdict
+from streamgp.job.refused import Refused
 from tests.cli.test_run import streamgp
 from tests.job import test_late as late
 from tests.job.test_pipeline import SETTINGS, assert_same, schema_of, stream, taken
@@ -142,3 +143,19 @@ def test_a_snapshot_with_another_screen_is_refused():
     ):
         with pytest.raises(snapshot.SnapshotError, match="screen must be finite numbers|has shape"):
             Pipeline.from_bytes(snapshot.packed(header, tensors | {name: bad}))
+
+
+def test_a_refused_target_counts_among_scores_unless_it_lies_where_no_observation_does():
+    refused, nan = Refused(2, True), np.nan
+    y = np.array([0.0, 1.0, 21.5, -19.0, 5.0, nan])
+    learned = np.array([0.0, 1.0, nan, nan, 5.0, nan])
+    left = refused.take(y, learned, 11)  # 20 widths beyond the range of 0 to 1
+    np.testing.assert_array_equal(left, [0.0, 1.0, nan, -19.0, 5.0, nan])
+    assert refused.count == 2
+    assert refused.sentence().startswith(
+        "2 targets lay far outside all before them and were not learned (first: row 13,"
+    )
+    np.testing.assert_array_equal(refused.take(np.array([90.0, 110.0]), np.full(2, nan), 17), [90.0, nan])  # 0 to 5
+    rows = [refused.arrays()["refused.range"].tolist(), refused.count]
+    assert rows == [[0.0, 5.0], 4]
+    assert Refused(2, True).sentence() == Refused(2, True).sentence(where=False) == ""

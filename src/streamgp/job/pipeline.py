@@ -77,9 +77,7 @@ class Pipeline:
         self.level = self.request.run.level
         self.lags = checked_lags(schema, self.request, lags)
         compile_ahead(self.request.model)  # all at once, before the first model asks for its part
-        self.stream = stream_model(
-            schema, self.request, self.lags
-        )  # the model, which waits for late targets if need be
+        self.stream = stream_model(schema, self.request, self.lags)  # it waits for late targets if need be
         self.rows = 0
         own, run, seasons = len(schema.input_names), self.request.run, () if schema.uneven else schema.seasons
         self.yardsticks = Yardsticks(own, self.lags, self.horizon, seasons)
@@ -154,7 +152,7 @@ class Pipeline:
         self, X: FloatArray, y: FloatArray, time: FloatArray | None
     ) -> tuple[Prediction, FloatArray, FloatArray]:
         """What the model predicts of rows, their targets as it learned them, and what yardsticks keep of them."""
-        stream, p = self.stream, None
+        stream = self.stream
         if len(y) == 1 and time is None and not self.judges:  # the same, in fewer steps
             p = _as_rows(stream.predict_one(X[0]))
             stream.learn_one(X[0], y[0])
@@ -306,9 +304,8 @@ class Pipeline:
         return self._issued(lines, np.zeros(len(lines), dtype=int), np.full(len(lines), np.nan))
 
     def _issued(self, lines: FloatArray, numbers: np.ndarray, y: FloatArray) -> PredictedRows:
-        kept, own, _ = self._parts_of(lines)
-        like = self.stream._empty()
-        p = unpacked(lines[:, kept.shape[1] + own.shape[1] :], like._each(lambda column: column[:, None]), 1)
+        kept, _, numbers_of_p = self._parts_of(lines)
+        p = unpacked(numbers_of_p, self.stream._empty()._each(lambda column: column[:, None]), 1)
         return self._columns(p._each(lambda column: column[:, 0]), numbers, y, kept)
 
     def _parts_of(self, lines: FloatArray) -> list[FloatArray]:
