@@ -6,6 +6,7 @@ by row the arithmetic is the same however rows are handed over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,11 +60,13 @@ class LeastSquares(Kept):
 
     def learn(self, x: FloatArray, y: float) -> None:
         """Learn a row; of one without a target, NaN, the units of its inputs."""
-        row = np.clip(np.append(x, y), -LARGEST, LARGEST)
+        row = np.empty(len(x) + 1)
+        row[:-1], row[-1] = x, y
+        np.maximum(np.minimum(row, LARGEST, out=row), -LARGEST, out=row)
         self._seen[0] += 1
         if self._seen[0] <= UNITS_OF:
             self._note_units(row)
-        if np.isnan(y):
+        if math.isnan(y):
             return
         z, inside = self._last[self._seen[1]], (row - self._units[0]) / self._units[1]
         if np.abs(inside).max() > FARTHEST:
@@ -236,20 +239,24 @@ class Yardsticks(Kept):
 
     def _made(self, x: FloatArray) -> FloatArray:
         """What can be said from a row, with the targets known now, of that which it predicts."""
-        row, k = np.full(self.width(len(x)), np.nan), len(self.names)
-        row[k : k + len(x)], row[k + len(x) :] = x, self._last[: self._lags]
-        row[0] = self._last[0]
-        if self._line is not None and not np.isnan(row[k:]).any():
+        k, d = len(self.names), len(x)
+        row = np.empty(k + d + self._lags)
+        row[0], row[1:k], row[k : k + d], row[k + d :] = self._last[0], np.nan, x, self._last[: self._lags]
+        if self._line is not None and self._is_whole():
             row[1] = self._line.predict(row[k:])
         return row
+
+    def _is_whole(self) -> bool:
+        """Whether there are as many past targets as least squares needs."""
+        return not self._lags or not math.isnan(self._last[self._lags - 1])
 
     def _learn(self, row: FloatArray, y: float) -> None:
         """Learn the target of a row."""
         features = row[len(self.names) :]
-        if self._line is not None and not np.isnan(features).any():
+        if self._line is not None and not math.isnan(features[0]) and not math.isnan(features[-1]):
             self._line.learn(features, y)
         self._last[1:] = self._last[:-1]
-        if not np.isnan(y):
+        if not math.isnan(y):
             self._last[0] = y
             for ring in self._rings:
                 ring[self._rows[0] % len(ring)] = y
