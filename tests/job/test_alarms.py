@@ -75,7 +75,7 @@ def test_a_change_that_is_an_alarm_is_not_denied(table, tmp_path):
     assert re.fullmatch(r"\d+ alarms \(\d spikes, 1 change of the level\), the last at 2024-.*", sentences[-1])
     write_report(tmp_path / "report.html", recorder, summary, "table.csv")
     text = (tmp_path / "report.html").read_text()
-    assert f'"alarms_note":"Alarms: {counted_alarms(summary.pipeline)}."' in text
+    assert f'"alarms_note":"Alarms: {counted_alarms(summary.pipeline.alarm_counts)}."' in text
     assert "None was noticed." not in text
 
 

@@ -344,7 +344,7 @@ def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
     for wrong, message in [
         ({"rows": -1}, "rows must be a whole number of at least 0; got -1"),
         ({"lags": 3}, r"the array yardsticks.last has shape"),
-        ({"gaps": {"x0": -1}}, "gaps must be a whole number"),
+        ({"encoder": {"gaps": {"x0": -1}, "joined": [], "strangers": {}}}, "gaps must be a whole number"),
         ({"position": [1, 2, 3, 4]}, "does not describe a run.*start a new run, or resume it with the version that"),
     ]:
         with pytest.raises(sg.SnapshotError, match=message):

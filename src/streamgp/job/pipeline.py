@@ -13,7 +13,7 @@ from streamgp.contract.conditions import part
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.waiting import Tickets
-from streamgp.job import saving, told
+from streamgp.job import told
 from streamgp.job.ahead import compile_ahead
 from streamgp.job.building import checked_lags, stream_model
 from streamgp.job.changes import Changes
@@ -22,6 +22,7 @@ from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.within import asked, model_with, uses_time
 from streamgp.job.yardsticks import Yardsticks
+from streamgp.loading import model_of
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.encoding import EncodedRows, RowEncoder
@@ -32,6 +33,7 @@ from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.alarms import Alarm
 from streamgp.wrappers.issuing import issued_width, learn_issued, unresolved
 
+MODEL = "model"  # in a file
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 MORE_TIMES = 1000  # rows beyond the warm-up whose times are kept: a change is told that many rows later at most
 DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
@@ -349,7 +351,28 @@ class Pipeline:
 
     def contents(self) -> snapshot.Contents:
         """What a snapshot of the run has."""
-        return saving.contents(self)
+        settings, parts = snapshot.encoded(self.request.settings)
+        models, states = snapshot.nested({MODEL: snapshot.contents(self.stream)})
+        own = {"last": self.encoder.last} | {name: array for one in self.kept for name, array in one.arrays().items()}
+        late = None
+        if (tickets := self.tickets) is not None:
+            rows = [np.append(number, said) for number, said in tickets.rows.values()]
+            own["waiting"] = np.array(rows).reshape(len(rows), 1 + self.yardsticks.none.shape[1])
+            late = {"waiting": list(tickets.rows), "closed": list(tickets.closed.items()), "counts": self.late}
+        run = {
+            "schema": self.schema.to_dict(),
+            "model": self.request.model,
+            "settings": settings,
+            "lags": self.lags,
+            "horizon": self.horizon,
+            "encoder": self.encoder.known(),
+            "rows": self.rows,
+            "position": list(self.position),
+            "about": self.extra,
+            "late": late,
+            "models": models,
+        }
+        return {"holds": "a run over rows of a table", "run": run}, own | parts | states
 
     def save(self, path: str | Path) -> None:
         """Write everything that the next row needs to one file."""
@@ -376,9 +399,16 @@ class Pipeline:
     @classmethod
     def of(cls, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Self:
         """Return the run of ``contents``."""
+        if "run" not in header:
+            raise snapshot.SnapshotError(
+                f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
+                "or start a new run"
+            )
         try:
-            run = cls(*saving.request_of(header, tensors))
-            saving.go_on(run, header["run"], tensors)
+            saved = header["run"]
+            settings = snapshot.decoded(saved["settings"], tensors, {})
+            run = cls(Schema.from_dict(saved["schema"]), saved["model"], settings, saved["lags"], saved["horizon"])
+            run._go_on(saved, tensors)
         except snapshot.SnapshotError:
             raise
         except Exception as error:  # of whatever kind: what a file says may do anything to a constructor
@@ -387,6 +417,34 @@ class Pipeline:
                 "with the version that saved it"
             ) from error
         return run
+
+    def _go_on(self, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+        """Go on, just built, where the saved run stood."""
+        self.rows = whole("rows", saved["rows"], at_least=0)
+        self.position, self.extra = Position(*saved["position"]), saved["about"]
+        self.encoder.go_on(saved["encoder"], tensors["last"])
+        for one in self.kept:
+            one.restore(tensors)
+        stream: Any = model_of(*snapshot.part(MODEL, saved["models"], tensors))
+        if repr(stream) != repr(self.stream) or stream._shape != self.stream._shape:
+            raise snapshot.SnapshotError(
+                f"the snapshot's model is not the one that its settings say, {self.stream!r}: it is {stream!r}"
+            )
+        self.stream = stream
+        if (tickets := self.tickets) is None:
+            return
+        names, rows = [str(name) for name in saved["late"]["waiting"]], tensors["waiting"]
+        if not len(set(names)) == len(rows) == stream.pending:
+            raise snapshot.SnapshotError(
+                "the snapshot does not name all rows that wait for their targets: resume it with the version that "
+                "saved it, or start a new run"
+            )
+        waits = ((whole("row", int(row[0]), at_least=0), row[1:].copy()) for row in rows)
+        tickets.rows = dict(zip(names, waits, strict=True))
+        tickets.closed = {str(name): bool(resolved) for name, resolved in saved["late"]["closed"]}
+        tickets.resolved, tickets.expired, tickets.ignored = (
+            whole(name, saved["late"]["counts"][name], at_least=0) for name in ("learned", "expired", "ignored")
+        )
 
     # What can be read.
 
@@ -423,7 +481,7 @@ class Pipeline:
 
     def importance(self) -> dict[str, float]:
         """How much each column counts, as shares, the largest first; empty where models cannot tell."""
-        return told.importance(self)
+        return told.importance(self.model, self.encoder, self.input_names)
 
     @property
     def late(self) -> dict[str, int] | None:
@@ -447,12 +505,12 @@ class Pipeline:
     @property
     def alarms(self) -> list[tuple[int, str]]:
         """Where rows were abnormal: the number of the row, and a sentence."""
-        return [(one.row + 1, told.of_alarm(self, one)) for one in self.events]
+        return [(one.row + 1, told.of_alarm(one, self.encoder.input_names)) for one in self.events]
 
     def strangest(self, most: int = 10) -> list[tuple[int, str]]:
         """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
         ordered = sorted(self.events, key=lambda alarm: -alarm.surprise)[:most]
-        return [(one.row + 1, told.of_alarm(self, one)) for one in ordered]
+        return [(one.row + 1, told.of_alarm(one, self.encoder.input_names)) for one in ordered]
 
     @property
     def alarm_counts(self) -> dict[str, int]:
@@ -462,7 +520,7 @@ class Pipeline:
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the stream has changed: the number of the row, and a sentence."""
-        return [(one.row, told.of_change(self, one)) for one in self.changes.found]
+        return [(one.row, told.of_change(one, self.schema)) for one in self.changes.found]
 
     @property
     def happened(self) -> tuple[int, int, bool]:

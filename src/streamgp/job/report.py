@@ -214,7 +214,7 @@ def _drift_note(pipeline: Pipeline) -> str:
 
 def _alarms_note(pipeline: Pipeline) -> str:
     """How many alarms there were; empty where rows are not judged."""
-    return f"Alarms: {counted_alarms(pipeline) or 'none'}." if pipeline.alarm_counts else ""
+    return f"Alarms: {counted_alarms(pipeline.alarm_counts) or 'none'}." if pipeline.alarm_counts else ""
 
 
 def _coverage_by_level(recorder: Recorder) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from streamgp.contract.model import StreamModel
 from streamgp.job.changes import StreamChange
 from streamgp.job.scores import shown
 from streamgp.job.within import model_with
-from streamgp.tables.columns import NEW_LEVEL
+from streamgp.tables.columns import NEW_LEVEL, Schema
+from streamgp.tables.encoding import RowEncoder
 from streamgp.wrappers.alarms import Alarm
-
-if TYPE_CHECKING:
-    from streamgp.job.pipeline import Pipeline
 
 ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
 COUNTED = {
@@ -22,9 +21,9 @@ COUNTED = {
 FAINT = 0.02  # a smaller shift of the targets, as a part of their level, is none to be told
 
 
-def of_alarm(run: Pipeline, alarm: Alarm) -> str:
-    """Why a row is abnormal."""
-    cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {run.encoder.input_names[alarm.cause]}"
+def of_alarm(alarm: Alarm, names: Sequence[str]) -> str:
+    """Why a row is abnormal, by the names of its inputs."""
+    cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {names[alarm.cause]}"
     seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected"
     chance = (
         f"p = {alarm.p_value:.1g}"
@@ -34,14 +33,14 @@ def of_alarm(run: Pipeline, alarm: Alarm) -> str:
     return f"alarm, {ALARMS[alarm.kind]}: {seen}, {chance}{cause}"
 
 
-def counted_alarms(run: Pipeline) -> str:
+def counted_alarms(counts: Mapping[str, int]) -> str:
     """How many alarms there were of each kind; empty where there were none."""
-    return ", ".join(f"{count} {COUNTED[kind][count > 1]}" for kind, count in run.alarm_counts.items() if count)
+    return ", ".join(f"{count} {COUNTED[kind][count > 1]}" for kind, count in counts.items() if count)
 
 
-def of_change(run: Pipeline, change: StreamChange) -> str:
+def of_change(change: StreamChange, schema: Schema) -> str:
     """What has changed."""
-    target, unit = run.schema.target, run.schema.column(run.schema.target).form
+    target, unit = schema.target, schema.column(schema.target).form
     shift, level = change.shift, change.level
     by = f"{shown(abs(shift))}{unit and ' '}{unit}"
     if abs(level) > abs(shift):
@@ -51,22 +50,26 @@ def of_change(run: Pipeline, change: StreamChange) -> str:
     return f"{target} is {by} {'higher' if shift > 0 else 'lower'} than the same inputs gave before"
 
 
-def importance(run: Pipeline) -> dict[str, float]:
+def importance(model: StreamModel, encoder: RowEncoder, inputs: Sequence[str]) -> dict[str, float]:
     """How much each column counts, as shares, the largest first; empty where models cannot tell.
 
     Of auto by how far predictions of the last rows move (auto/importance.py), of other models by lengthscales. It takes
     as long as a few thousand predictions.
+
+    Args:
+        model: of a run.
+        encoder: of its rows.
+        inputs: the names of the model's inputs, those of the encoder first, then past targets.
     """
-    encoder, past = run.encoder, f"past {run.schema.target}"
-    columns, own = [encoder.source_of(name) for name in encoder.input_names], len(run.schema.input_names)
-    if (auto := model_with(run.model, "importance")) is not None:
-        names = list(dict.fromkeys(columns[:own]))
+    columns, past = [encoder.source_of(name) for name in encoder.input_names], f"past {encoder.schema.target}"
+    if (auto := model_with(model, "importance")) is not None:
+        names = list(dict.fromkeys(columns))
         groups = [[i for i, one in enumerate(columns) if one == name] for name in names]
         shares = dict(zip([*names, past], auto.importance(groups).tolist(), strict=False))
     else:
-        columns += [past] * (len(run.input_names) - len(columns))
+        columns += [past] * (len(inputs) - len(columns))
         try:
-            weights = run.model.relevance().inputs
+            weights = model.relevance().inputs
         except (ValueError, RuntimeError):
             return {}
         shares = dict.fromkeys(columns, 0.0) if len(weights) == len(columns) else {}

@@ -125,7 +125,7 @@ def _alarms(run: Pipeline) -> list[str]:
     if not total:
         return ["No row was abnormal."]
     last = run.when(run.alarms[-1][0])
-    return [f"{total} alarm{'s' if total > 1 else ''} ({counted_alarms(run)}), the last at {last}."]
+    return [f"{total} alarm{'s' if total > 1 else ''} ({counted_alarms(run.alarm_counts)}), the last at {last}."]
 
 
 def leaders(run: Pipeline) -> str:
