@@ -436,3 +436,18 @@ def test_targets_may_come_out_of_order():
         if i % 5 == 4:
             errors += [y[j] - model.resolve(tickets.pop(j), y[j]).mean for j in (i, i - 2, i - 4, i - 1, i - 3)]
     assert np.std(errors[100:]) < 0.5 * np.std(y)
+
+
+def test_the_importance_of_groups_of_inputs_is_that_of_the_function():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = 2.0 * X[:, 0] - 2.0 * X[:, 1] + 0.05 * rng.normal(size=300)
+    model = sg.Auto(warmup=100, tune=False, drift=False)
+    assert model.importance([[0], [1], [2]]).size == 0
+    model.learn_many(X, y)
+    shares = model.importance([[0, 1], [2]])
+    assert shares.shape == (3,)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares[0] > 0.95
+    each = model.importance([[0], [1], [2]])
+    assert each[0] == pytest.approx(each[1], abs=0.1)
