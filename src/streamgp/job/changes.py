@@ -8,10 +8,11 @@ at random; after a change the model adapts, the reference does not, and small on
 blocks. Noise that grows counts for both, and a model that gets better leaves the reference as it was: neither is a
 change. Ranks would need no distribution, but a thousand rows before the first change could be told.
 
-This is the one rule by which a run tells changes, whatever its model: what models do about changes is their own affair, and
-what they know of them does not replace it. In 54 runs with a planted change (the table of the demo, and functions of three
-inputs) it told 54, and nothing falsely there or in 30 runs without one; alarms of level and relation at 1e-4 told 1 of 45, and
-104 falsely, mostly while models join; changes that DriftAware kept 22 of 36, those of Auto 6 of 18.
+This is the one rule by which a run tells changes, whatever its model: what models do about changes is their own
+affair, and what they know of them does not replace it. In 54 runs with a planted change (the table of the demo, and
+functions of three inputs) it told 54, and nothing falsely there or in 30 runs without one; alarms of level and
+relation at 1e-4 told 1 of 45, and 104 falsely, mostly while models join; changes that DriftAware kept 22 of 36, those
+of Auto 6 of 18.
 """
 
 from __future__ import annotations
