@@ -11,6 +11,7 @@ import numpy as np
 from streamgp.auto.auto import Auto
 from streamgp.contract.model import Health
 from streamgp.job import Job, Pipeline
+from streamgp.job.within import model_with
 from streamgp.wrappers.calibrated import Calibrated
 from tests.cli.test_run import SMALL, streamgp, table
 
@@ -52,7 +53,7 @@ def test_a_model_that_diverges_is_named(tmp_path, monkeypatch):
 
     def diverging(self, *arguments, **options):
         lines = take(self, *arguments, **options)
-        committee = self._innermost()
+        committee = model_with(self.model, "members")
         if committee._d is not None:
             committee._errors[:, 2, 1] = 1e150
         return lines

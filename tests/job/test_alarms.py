@@ -13,6 +13,7 @@ from streamgp.job import Job
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import Recorder
 from streamgp.job.report import write_report
+from streamgp.job.told import counted_alarms
 from streamgp.job.verdict import verdict
 from streamgp.tables.source import RowsError
 from streamgp.wrappers.surprise import CHANGES
@@ -74,7 +75,7 @@ def test_a_change_that_is_an_alarm_is_not_denied(table, tmp_path):
     assert re.fullmatch(r"\d+ alarms \(\d spikes, 1 change of the level\), the last at 2024-.*", sentences[-1])
     write_report(tmp_path / "report.html", recorder, summary, "table.csv")
     text = (tmp_path / "report.html").read_text()
-    assert f'"alarms_note":"Alarms: {summary.pipeline.counted_alarms()}."' in text
+    assert f'"alarms_note":"Alarms: {counted_alarms(summary.pipeline.alarm_counts)}."' in text
     assert "None was noticed." not in text
 
 
@@ -123,7 +124,7 @@ def test_a_run_tells_spikes_however_large_they_are(model, tmp_path):
     told = [row - 1 for row, _ in summary.pipeline.alarms]
     assert [row for row in told if row in SPIKES] == list(SPIKES)
     assert len(told) <= len(SPIKES) + 3
-    assert summary.pipeline.screening.count == summary.pipeline.health["fill_values"] >= 1
+    assert summary.pipeline.refused.count == summary.pipeline.health["fill_values"] >= 1
     notes = [note for note in summary.notes if "one row: 2.7e+04 observed" in note]
     assert len(notes) == 1
 

@@ -10,6 +10,7 @@ import pytest
 import streamgp as sg
 from streamgp.job import Job
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.within import model_with
 from streamgp.tables.source import RowsError
 
 SETTINGS = {"half_life": "2h", "tune": False, "warmup": 40, "drift": False}
@@ -37,7 +38,7 @@ def run(table, **settings):
 
 def built_from(pipeline):
     """Rows from which the model was built that joined at the end of the warm-up, and in whose units it is."""
-    (rows,) = (start for start, due in pipeline._staged._starts.items() if due == 40)
+    (rows,) = (start for start, due in pipeline.model._starts.items() if due == 40)
     return rows
 
 
@@ -113,10 +114,10 @@ def test_a_run_that_forgets_by_time_resumes_where_it_stopped(table, tmp_path, ho
 
 def test_members_of_auto_forget_by_time(table):
     pipeline = run(table, model="auto").pipeline
-    committee = pipeline.inner
+    committee = model_with(pipeline.model, "members")
     kinds = {repr(member) for member in committee.members}
     assert any("KRLST" in kind and "half_life" in kind for kind in kinds)
-    assert committee._needs_time
+    assert pipeline.model._needs_time
 
 
 def test_a_half_life_needs_a_time_column_and_a_model_that_forgets_by_it(table, tmp_path):
@@ -147,5 +148,5 @@ def test_times_before_any_that_can_be_read_are_the_first_one():
 
     schema = Schema((Column("at", "time"), Column("x", "number"), Column("y", "number")), "y", ("x",), "at")
     pipeline = Pipeline(schema, "KRLST", SETTINGS)
-    assert pipeline.times.moments(["?", ""], pipeline.stream).tolist() == [0.0, 0.0]
-    assert pipeline.times.moments(["?", "1970-01-02", "", "1970-01-01"], pipeline.stream).tolist() == [86400.0] * 4
+    assert pipeline.times.moments(["?", ""]).tolist() == [0.0, 0.0]
+    assert pipeline.times.moments(["?", "1970-01-02", "", "1970-01-01"]).tolist() == [86400.0] * 4

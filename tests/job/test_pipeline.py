@@ -12,6 +12,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline
+from streamgp.job.within import model_with
 from streamgp.tables import RowsError, Schema
 from streamgp.tables.columns import Column
 from streamgp.tables.encoding import EncodedRows
@@ -186,7 +187,7 @@ def test_lines_are_those_of_the_library_used_by_hand(horizon):
     settings = {"capacity": 8, "warmup": 10**6, "tune": False}
     lines = taken(Pipeline(schema_of(2), "KRLST", settings, 0, horizon), X, y)
     pipeline = Pipeline(schema_of(2), "KRLST", settings, 0, horizon)
-    model = sg.Delayed(pipeline._staged._model.clone(), pending=horizon + 1)
+    model = sg.Delayed(model_with(pipeline.model, "chosen")._model.clone(), pending=horizon + 1)
     made = []
     for t in range(len(y)):
         if t >= horizon > 0:
@@ -326,9 +327,11 @@ def test_a_file_with_a_single_model_is_no_run_and_the_other_way_round(tmp_path):
 def test_settings_are_given_as_text_or_values_and_may_be_parts():
     settings = SETTINGS | {"kernel": "2 * Matern(1.5, lengthscale=3.0)", "forgetting": "0.99", "mode": "injection"}
     pipeline = Pipeline(schema_of(1), "KRLST", settings)
-    assert pipeline.inner.get_params()["kernel"] == 2.0 * sg.Matern(1.5, lengthscale=3.0)
-    assert pipeline.inner.get_params()["forgetting"] == 0.99
-    assert Pipeline(schema_of(1), "SOGP", {"adapt": "SNGD(interval=20)"}).inner.get_params()["adapt"] == sg.SNGD(20)
+    own = pipeline.model.get_params()["model"].get_params()
+    assert own["kernel"] == 2.0 * sg.Matern(1.5, lengthscale=3.0)
+    assert own["forgetting"] == 0.99
+    adapting = Pipeline(schema_of(1), "SOGP", {"adapt": "SNGD(interval=20)"}).model.get_params()["model"]
+    assert adapting.get_params()["adapt"] == sg.SNGD(20)
     with pytest.raises(ValueError, match="there is no part 'Mattern'. Did you mean 'Matern'\\?"):
         Pipeline(schema_of(1), "KRLST", {"kernel": "Mattern(1.5)"})
 
@@ -340,8 +343,8 @@ def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
     header, tensors = snapshot.unpacked(pipeline.to_bytes())
     for wrong, message in [
         ({"rows": -1}, "rows must be a whole number of at least 0; got -1"),
-        ({"lags": 3}, r"the snapshot's (previous value|least squares|model) "),
-        ({"gaps": {"x0": -1}}, "gaps must be a whole number"),
+        ({"lags": 3}, r"the array yardsticks.last has shape"),
+        ({"encoder": {"gaps": {"x0": -1}, "joined": [], "strangers": {}}}, "gaps must be a whole number"),
         ({"position": [1, 2, 3, 4]}, "does not describe a run.*start a new run, or resume it with the version that"),
     ]:
         with pytest.raises(sg.SnapshotError, match=message):

@@ -10,6 +10,7 @@ import pytest
 
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline, verdict
+from streamgp.job.refused import Refused
 from tests.cli.test_run import streamgp
 from tests.job import test_late as late
 from tests.job.test_pipeline import SETTINGS, assert_same, schema_of, stream, taken
@@ -39,10 +40,10 @@ def test_a_fill_value_is_a_missing_target(case, value):
     assert_same(taken(one, X, y), taken(other, X, gaps))
     assert repr(one.score_summary()) == repr(other.score_summary())  # NaN where there are no rows yet
     assert (one.health["fill_values"], other.health["fill_values"]) == (3, 0)
-    assert one.screening.sentence().startswith(
+    assert one.refused.sentence().startswith(
         "3 targets lay far outside all before them and were not learned (first: row 111, value"
     )
-    assert other.screening.sentence() == ""
+    assert other.refused.sentence() == ""
 
 
 @pytest.mark.parametrize("case", MOST_IN_MORE, ids=str)
@@ -54,7 +55,7 @@ def test_fill_values_among_the_first_rows_are_struck_out_when_they_are_known(cas
     assert one.model.to_bytes() == other.model.to_bytes()
     assert repr(one.score_summary()) == repr(other.score_summary())
     assert one.health["fill_values"] == 3
-    assert "(first: row 1, value 1e+30)" in one.screening.sentence()
+    assert "(first: row 1, value 1e+30)" in one.refused.sentence()
 
 
 @pytest.mark.parametrize("case", MOST_IN_MORE, ids=str)
@@ -78,7 +79,7 @@ def test_a_target_that_only_the_model_doubts_is_counted_once_and_told():
     pipeline = Pipeline(schema_of(2), "auto", AUTO | {"warmup": 200}, 3)
     said = taken(pipeline, X, y)
     assert pipeline.model.health.fill_values == pipeline.health["fill_values"] == 1
-    assert pipeline.screening.sentence().startswith("1 target lay far outside all before it and was not learned (first")
+    assert pipeline.refused.sentence().startswith("1 target lay far outside all before it and was not learned (first")
     assert "1 target lay far outside all before it and was not learned." in verdict.verdict(pipeline)
     assert said["observed"][300] == y[300]
     known = np.isfinite(said["mean"]) & np.isfinite(said["lower"]) & (np.arange(400) != 300)
@@ -136,9 +137,25 @@ def test_a_snapshot_with_another_screen_is_refused():
     taken(pipeline, *stream(40))
     header, tensors = snapshot.unpacked(pipeline.to_bytes())
     for name, bad in (
-        ("screen", np.full((1, 9), np.nan)),
-        ("first_rows", np.zeros((3, 3))),
-        ("fill_value", np.zeros(2)),
+        ("model/state.screen", np.full((1, 10), np.nan)),
+        ("refused.first", np.zeros((3, 3))),
+        ("refused.noted", np.zeros(2)),
     ):
         with pytest.raises(snapshot.SnapshotError, match="screen must be finite numbers|has shape"):
             Pipeline.from_bytes(snapshot.packed(header, tensors | {name: bad}))
+
+
+def test_a_refused_target_counts_among_scores_unless_it_lies_where_no_observation_does():
+    refused, nan = Refused(2, True), np.nan
+    y = np.array([0.0, 1.0, 21.5, -19.0, 5.0, nan])
+    learned = np.array([0.0, 1.0, nan, nan, 5.0, nan])
+    left = refused.take(y, learned, 11)  # 20 widths beyond the range of 0 to 1
+    np.testing.assert_array_equal(left, [0.0, 1.0, nan, -19.0, 5.0, nan])
+    assert refused.count == 2
+    assert refused.sentence().startswith(
+        "2 targets lay far outside all before them and were not learned (first: row 13,"
+    )
+    np.testing.assert_array_equal(refused.take(np.array([90.0, 110.0]), np.full(2, nan), 17), [90.0, nan])  # 0 to 5
+    rows = [refused.arrays()["refused.range"].tolist(), refused.count]
+    assert rows == [[0.0, 5.0], 4]
+    assert Refused(2, True).sentence() == Refused(2, True).sentence(where=False) == ""

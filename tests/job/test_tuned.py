@@ -32,7 +32,7 @@ def test_a_model_that_cannot_forget_goes_without_the_detection_of_drift():
         Pipeline(schema_of(2), name, {"warmup": 20} | more)
         for name, more in (("KRLST", {}), ("QKLMS", {}), ("KRLST", {"drift": "off"}))
     )
-    inner = [isinstance(one._staged._model._within, sg.DriftAware) for one in (watching, stubborn, off)]
+    inner = [isinstance(one.model._model._within, sg.DriftAware) for one in (watching, stubborn, off)]
     assert inner == [True, False, False]
     assert [one.changes.on for one in (watching, stubborn, off)] == [True, True, False]
 

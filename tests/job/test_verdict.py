@@ -69,7 +69,7 @@ def test_a_run_is_judged_in_words_with_times_and_units(tmp_path):
     assert all(sentence.startswith("A change at 2024-01-0") for sentence in changes)
     assert changes
     steady = run.score_summary()["steady"]
-    known = run.scores.spread()["targets"][1]
+    known = run.scores.arrays()["scores.targets"][1]
     assert known[0] == steady["rows"]
     assert 0 < steady["explained"] < 1
     assert leaders(run) == "KRLST 100%"
@@ -113,7 +113,7 @@ def test_intervals_are_as_they_should_only_where_the_worst_window_holds(tmp_path
     run = Job(table(tmp_path / "a.csv", 600), "load", model="KRLST", settings=SMALL).run().pipeline
     scored, level = run.scores, 0.9
     for outside, expected in ((100, None), (129, "but only 87.1% in the 1,000 rows up to row 2,500"), (128, None)):
-        scores = run._scores = type(scored)(["previous value"])
+        scores = run.scores = type(scored)(["previous value"])
         inside = np.ones(3000)
         inside[500 : 500 + 93], inside[1500 : 1500 + outside] = 0.0, 0.0
         inside[2500 : 2500 + 93] = 0.0

@@ -9,6 +9,7 @@ import pytest
 
 from streamgp.job import Pipeline
 from streamgp.job.scores import RunningScores, as_table, shown
+from streamgp.job.yardsticks import LeastSquares, Yardsticks
 from streamgp.tables import PredictedRows
 from streamgp.tables.formats import Chunk
 from streamgp.tables.recognizing import recognize
@@ -236,3 +237,50 @@ def test_no_yardstick_counts_rows_of_a_season_where_times_are_uneven():
         names = Pipeline(schema, "KRLST", SETTINGS).scores.names
         assert ("value 24 rows ago" in names) == (name != "uneven")
         assert type(schema).from_dict(schema.to_dict()) == schema
+
+
+def line_of(X, y):
+    """What least squares says after these rows."""
+    line = LeastSquares(X.shape[1])
+    for x, target in zip(X, y, strict=True):
+        line.learn(x, target)
+    return line
+
+
+def test_least_squares_does_not_depend_on_units_or_offsets():
+    rng = np.random.default_rng(3)
+    X, n = rng.normal(size=(700, 3)), 700
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=n)
+    y[rng.random(n) < 0.2] = np.nan
+    expected = line_of(X, y).predict(np.ones(3))
+    scale, offset = np.array([1e-9, 1.0, 1e9]), np.array([1e-6, -1e6, 1e12])
+    found = line_of(X * scale + offset, 1e5 * y - 1e8).predict(np.ones(3) * scale + offset)
+    assert (found + 1e8) / 1e5 == pytest.approx(expected, abs=1e-6)
+
+
+def test_least_squares_survives_inputs_that_say_nothing_and_numbers_beyond_all_scales():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=30_000)
+    X = np.column_stack([x, x, np.full(len(x), 7.0)])
+    X[100, 0], X[600, 1] = 1e300, -1e150
+    line = line_of(X, 3.0 * x + 1.0)
+    assert line.predict(np.array([2.0, 2.0, 7.0])) == pytest.approx(7.0, abs=1e-3)
+    line.learn(np.array([2.0, 2.0, 9.0]), 7.0)  # an input that was constant begins to move
+    assert line.predict(np.array([2.0, 2.0, 9.0])) == pytest.approx(7.0, abs=1e-3)
+
+
+def test_yardsticks_of_issued_rows_are_those_of_rows_with_their_targets():
+    X, y = stream(80)
+    y[[3, 20]] = np.nan
+    for horizon in (0, 3):
+        plain, late, kept = Yardsticks(2, 2, horizon, (4,)), Yardsticks(2, 2, horizon, (4,)), []
+        expected = plain.track(X, y)
+        for x, target in zip(X, y, strict=True):
+            if horizon:
+                kept.append(late.track(x[None], np.array([target])))
+                continue
+            kept.append(late.issue(x[None], advance=True))
+            late.resolve(kept[-1], np.array([target]))
+        np.testing.assert_array_equal(np.concatenate(kept), expected)
+        for name, array in plain.arrays().items():
+            np.testing.assert_array_equal(late.arrays()[name], array, err_msg=name)

@@ -8,9 +8,9 @@ import pytest
 
 from streamgp.serve import lines
 from streamgp.serve.access import create_token
+from streamgp.serve.line_protocol import points
 from streamgp.serve.messages import NAME
 from streamgp.serve.naming import of_series, of_topic
-from streamgp.tables.line_protocol import points
 from tests.serve.running import Server, created, in_process
 
 START = 1_700_000_000

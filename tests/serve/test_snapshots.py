@@ -70,7 +70,7 @@ def test_a_snapshot_opens_in_a_notebook(client):
     client.post(f"{path}/rows", json=rows(60))
     pipeline = Pipeline.from_bytes(client.get(f"{path}/snapshot").content)
     assert pipeline.rows == 60
-    assert pipeline.inner.rows_seen == 60
+    assert pipeline.model.rows_seen == 60
 
 
 def test_a_snapshot_replaces_a_stream_and_its_tickets_and_history(client):

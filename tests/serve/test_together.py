@@ -8,7 +8,6 @@ from concurrent.futures import Future
 
 import pytest
 
-from streamgp.job import yardsticks
 from streamgp.job.pipeline import Pipeline
 from streamgp.serve import hosted
 from streamgp.serve import journal as journals
@@ -49,33 +48,21 @@ def test_requests_done_together_give_the_answers_and_the_state_of_one_after_the_
 
 
 @pytest.mark.parametrize(("model", "own"), [("auto", {}), ("KRLST", {"capacity": 10}), ("KRLST", {"screen": False})])
-def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, own, monkeypatch):
+def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, own):
     settings = StreamSettings("y", model=model, settings={"warmup": 40, "tune": False} | own)
     table = rows(160)
     table[90]["y"], table[100]["x"], table[110]["y"] = None, 1e6, 1e5
     for row in table[120:]:
         row["y"] = 30.0 - 2.0 * row["y"]  # the stream changes
 
-    def learned(short, parts):
-        monkeypatch.setattr(yardsticks, "SHORT", short)
+    def learned(parts):
         found, answers = Learner(settings, "t"), b""
         for start, stop in itertools.pairwise(parts):
             answers += encode(found.apply(Op("rows", rows=table[start:stop])).answer.rows)
         return answers.replace(b"][", b","), found.to_bytes()
 
-    in_blocks = learned(0, [0, 80, 160])
-    assert learned(8, [0, *range(50, 111), 113, 121, 160]) == in_blocks
-
-
-def test_scores_and_yardsticks_of_few_rows_wait_until_somebody_looks():
-    found = learner_without_screening()
-    before = found.pipeline._scores.rows
-    for at in range(60, 70):
-        found.apply(Op("rows", rows=rows(1, at)))
-    assert len(found.pipeline._unscored) == 10
-    assert found.pipeline._scores.rows == before
-    assert found.pipeline.scores.rows == before + 10
-    assert not len(found.pipeline._unscored)
+    in_blocks = learned([0, 80, 160])
+    assert learned([0, *range(50, 111), 113, 121, 160]) == in_blocks
 
 
 def test_rows_with_other_columns_gaps_or_text_are_encoded_as_ever():

@@ -182,6 +182,8 @@ class Auto(StreamModel):
             y = None if Y is None else np.ascontiguousarray(Y[:, j : j + 1])
             own = None if kept is None else kept[:, j * width : (j + 1) * width]
             said.append(table._pass(ops, Z, y, _of_output(conditions, j), own))
+            if Y is not None:  # who looks for refused targets finds those that were doubted, too
+                Y[:, j] = y[:, 0]
         return said[0] if len(said) == 1 else np.concatenate(said, axis=2)
 
     def _upcoming(self, ops: np.ndarray, X: FloatArray, conditions: FloatArray | None) -> FloatArray:
@@ -295,6 +297,19 @@ class Auto(StreamModel):
         bank = self._shown.bank
         return dict(zip(bank.names, bank.long_errors().tolist(), strict=True))
 
+    def importance(self, groups: Sequence[Sequence[int]]) -> FloatArray:
+        """Return how much groups of inputs count, and past targets together, as shares of 1; of the first output.
+
+        They say how far predictions of the last rows move when columns are taken from other rows; see importance.py.
+        It takes as long as a few thousand predictions. Without rows enough, or where nothing moves, there are none.
+
+        Args:
+            groups: numbers of inputs.
+        """
+        layout = self._shown.layout
+        past = [] if self._d is None else [range(layout.own, layout.clock)]
+        return importance(self._shown, [*groups, *past]) if past else np.zeros(0)
+
     @property
     def chosen(self) -> Chosen | None:
         """Which processes were chosen, and why; None before the end of the warm-up; of the first output."""
@@ -309,14 +324,6 @@ class Auto(StreamModel):
     def without_trees(self) -> str:
         """Why no forest can be trained, in a sentence; nothing where it can."""
         return forest.without_trees() if self._table["trees"] else "No trees, because trees=False."
-
-    def importance(self, groups: Sequence[Sequence[int]] | None = None) -> FloatArray:
-        """Return the share of each input, then of the past, in the predictions of the last rows; they sum to 1.
-
-        Args:
-            groups: numbers of columns, inputs first, then past targets, newest first; None: each input, then all lags.
-        """
-        return importance(self._shown, groups)
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from streamgp.settings import FloatArray
 ROWS = 200  # of the last ones
 
 
-def importance(table: Any, groups: Sequence[Sequence[int]] | None = None) -> FloatArray:
+def importance(table: Any, groups: Sequence[Sequence[int]]) -> FloatArray:
     """The share of each group of columns in what the predictions of the last rows are made of.
 
     Predictions are made again with the columns of one group from another row, for each group; the mean squared move is
@@ -21,11 +21,9 @@ def importance(table: Any, groups: Sequence[Sequence[int]] | None = None) -> Flo
 
     Args:
         table: of one output; nothing of it changes.
-        groups: numbers of columns: inputs first, then past targets, the newest first; None: each input, then all lags.
+        groups: numbers of columns: inputs first, then past targets, the newest first.
     """
-    layout, seen = table.layout, table.rows_seen
-    if groups is None:
-        groups = [*([column] for column in range(layout.own)), range(layout.own, layout.clock)]
+    seen = table.rows_seen
     F = table.rows_between(max(seen - ROWS, 0), seen).F
     F = F[np.isfinite(F).all(axis=1)]
     if len(F) < 2:

@@ -159,7 +159,7 @@ class Table(StreamModel):
     ) -> FloatArray:
         ops = predicted_too(ops)
         out, start = np.full((len(self._columns), len(X), 1), np.nan), 0
-        y = np.full(len(X), np.nan) if Y is None else Y[:, 0].copy()
+        y = np.full(len(X), np.nan) if Y is None else Y[:, 0]
         late = None if kept is None else Lines.of(kept, self.layout.width)
         told = ops[:, 1] & (LEARN | TELL) == TELL  # a target without a row that learns it; a missing one is none
         if told.any():
@@ -211,7 +211,7 @@ class Table(StreamModel):
         out: FloatArray,
     ) -> None:
         """Do operations that go together."""
-        rows, kinds = ops.T
+        (rows, kinds), came = ops.T, y
         learns, advances = kinds & LEARN != 0, kinds & ADVANCE != 0
         targets = y[rows[kinds & (LEARN | TELL) != 0]]
         # What follows sees the targets that came before it; what stands for the last one may depend on the prediction.
@@ -227,6 +227,7 @@ class Table(StreamModel):
             given = np.ascontiguousarray(conditions)
         if doubted:
             ops, y = self._doubted(ops, seen, y, given, own, told)
+            came[rows[0]] = y[ops[0, 0]]
         elif learns.any() and self.screen:
             outliers.doubt(self.doubts, y[ops[learns, 0]][:, None].copy())
         if late is not None and np.isnan(late.waiting[rows[learns], KNOWN]).any():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from streamgp.job.reading import ReadableRun
+from streamgp.job.pipeline import Pipeline
 
 MOST = 3  # commands that are shown
 RATE_BY_TIME, RATE_BY_ROW = "1/week", "1e-3"
 
 
 def next_steps(
-    run: ReadableRun,
+    run: Pipeline,
     source: str,
     typed: str,
     *,

@@ -145,7 +145,7 @@ def sentences(summary: Summary) -> list[str]:
             f"{' (keep more with --set pending=N)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
             f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
         )
-    if fill_values := pipeline.screening.sentence():
+    if fill_values := pipeline.refused.sentence():
         lines.append(fill_values)
     health = pipeline.model.health
     if health.repairs:

@@ -79,6 +79,8 @@ class StreamModel(Saved):
     _one_step: bool = False  # a row is checked, screened and learned in one compiled call, which nothing interrupts
     _direct: bool = False  # its loop alone does operations, so that other compiled code may call it
     _columns: tuple[str, ...] = NUMBERS  # of a prediction; after dots those of what they consist of
+    # The targets of the rows that were taken last, (n, p), as they were learned: NaN in place of those refused.
+    _last_targets: FloatArray = np.empty((0, 1))
     _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
     def __init_subclass__(cls) -> None:

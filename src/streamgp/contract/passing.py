@@ -90,6 +90,7 @@ def learn(
     else:
         refuse_unfit(model, X, Y)
         Y = model._screened(Y)
+    model._last_targets = Y
     columns: FloatArray = model._pass(listed(len(X), kind), X, Y, conditions, None)
     return columns
 

@@ -19,7 +19,6 @@ FOURIER = ("IRFRR", "ISSGPR")
 UNTUNED = ("LWPR", "RLSESN", "SGDESN")  # by the evidence
 
 AROUND = (
-    stream.run_fixed,  # least squares, too
     features.kernel_values,
     conformal.calibrate,
     ladder.evaluate,
@@ -99,5 +98,5 @@ def of_model(model: str) -> list[Any]:
     if model == "auto":
         return [*needed.FIRST, *needed.PROCESSES]
     if model in FOURIER or model in UNTUNED:
-        return list(AROUND)
+        return [stream.run_fixed, *AROUND]
     return [*([stream.run_growing] if model in GROWING else []), *needed.KERNELS, *AROUND]

@@ -1,4 +1,4 @@
-"""The stream model of a run: what was asked for, with past targets as inputs, ahead of time, beside yardsticks."""
+"""The stream model of a run: what was asked for, with past targets as inputs, ahead of time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from streamgp.auto.auto import Auto
 from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.job.request import AUTO, Request
-from streamgp.job.yardsticks import Measured
 from streamgp.settings import whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.source import RowsError
@@ -44,8 +43,8 @@ def checked_lags(schema: Schema, request: Request, lags: int | None) -> int:
     return lags
 
 
-def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[StreamModel]) -> Measured | Delayed:
-    """Return a model that predicts calibrated intervals, beside yardsticks, and takes late targets where there are any.
+def stream_model(schema: Schema, request: Request, lags: int) -> StreamModel:
+    """Return a model that predicts calibrated intervals, and takes late targets where there are any.
 
     A horizon is within what waits for late targets: a row's own prediction was made ``horizon`` rows before it, and
     whenever its target comes, it is learned at the row that the prediction was made from.
@@ -54,7 +53,6 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
         schema: what the columns are.
         request: which model, how, and how far ahead.
         lags: past targets that are inputs.
-        yardsticks: that predict the same.
     """
     own, run = len(schema.input_names), request.run
     common: dict[str, Any] = {name: getattr(run, name) for name in ("level", "warmup", "tune", "drift", "screen")}
@@ -71,9 +69,8 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
         model = Ahead(model, horizon=request.horizon)
     if run.alarms is not None:
         model = Alarms(model, rate=run.alarms)
-    measured = Measured([model, *yardsticks], horizon=request.horizon, needs_past=bool(lags) or request.model == AUTO)
-    stream = Delayed(measured, pending=run.pending) if request.late else measured
-    stream._prepare(Shape(own, 1, scalar=False, certain=True))
+    stream = Delayed(model, pending=run.pending) if request.late else model
+    stream._prepare(Shape(own, 1, certain=True))
     if stream._needs_time and not schema.time:
         _refuse_no_time(request, stream)
     return stream

@@ -8,7 +8,11 @@ at random; after a change the model adapts, the reference does not, and small on
 blocks. Noise that grows counts for both, and a model that gets better leaves the reference as it was: neither is a
 change. Ranks would need no distribution, but a thousand rows before the first change could be told.
 
-This is the one rule by which a run tells changes, whatever its model: what models do about changes is their own affair.
+This is the one rule by which a run tells changes, whatever its model: what models do about changes is their own
+affair, and what they know of them does not replace it. In 54 runs with a planted change (the table of the demo, and
+functions of three inputs) it told 54, and nothing falsely there or in 30 runs without one; alarms of level and
+relation at 1e-4 told 1 of 45, and 104 falsely, mostly while models join; changes that DriftAware kept 22 of 36, those
+of Auto 6 of 18.
 """
 
 from __future__ import annotations
@@ -19,14 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
+from streamgp.tables.kept import Kept
 from streamgp.wrappers.drift import FAIR, MOST
 
 BLOCK = 25  # rows whose median errors are compared: errors of neighbors are alike, those of blocks hardly
 FIRST = 200  # rows that the reference learns before it is compared
-WAIT = 100  # rows that may wait until they are looked at together
 KEPT = 2048  # blocks with which errors are compared
 ENOUGH = 1e5 / BLOCK  # evidence of a change: by chance once in 100 000 rows, at most
 CLEAR = 1.2  # and the error of the reference has grown by this factor, as it is and in units of the model's
@@ -64,13 +67,16 @@ class StreamChange(NamedTuple):
     level: float
 
 
-class Changes:
+class Changes(Kept):
     """Looks for changes of a stream, block by block.
 
     Args:
         inputs: columns of the table that are inputs.
         on: whether it looks.
     """
+
+    state = "changes", ("rows", "filled", "units", "count", "mean", "moments", "blocks", "evidence", "found")
+    grows = frozenset({"blocks", "found"})
 
     def __init__(self, inputs: int, on: bool) -> None:
         self.on = on and 0 < inputs <= MOST_INPUTS
@@ -86,6 +92,10 @@ class Changes:
         self._evidence = np.zeros(1)  # sum of products of wagers
         self._found = np.empty((0, len(StreamChange._fields)))
 
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        super().restore(tensors)
+        require("rows of the next block", self._filled, at_least=0, at_most=FIRST - 1)
+
     @property
     def found(self) -> list[StreamChange]:
         """All changes so far."""
@@ -95,11 +105,6 @@ class Changes:
     def last_noticed(self) -> int:
         """The row after which the last of them was clear; 0: there is none."""
         return int(self._found[-1, 2]) if len(self._found) else 0
-
-    @property
-    def rows_until_look(self) -> int:
-        """How many rows may wait before they are added."""
-        return WAIT - int(self._filled[0]) % WAIT
 
     def add(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: np.ndarray, moments: FloatArray) -> None:
         """Look at rows that were predicted.
@@ -186,33 +191,6 @@ class Changes:
         self._count[:], self._mean[:], self._moments[:], self._evidence[:] = 0.0, 0.0, 0.0, 0.0
         self._blocks = self._blocks[:0]
         return True
-
-    # The state.
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The state by name."""
-        own = {
-            "rows": self._rows,
-            "filled": self._filled,
-            "units": self._units,
-            "count": self._count,
-            "mean": self._mean,
-        }
-        own |= {"moments": self._moments, "blocks": self._blocks, "evidence": self._evidence, "found": self._found}
-        return {f"changes.{name}": array for name, array in own.items()}
-
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
-        """Go on from saved arrays; from nothing where a file of an earlier version has none."""
-        wanted = self.arrays()
-        saved = {name: tensors[name] for name in wanted if name in tensors}
-        if not saved:
-            return
-        for name in ("changes.blocks", "changes.found"):
-            wanted[name] = np.empty((len(saved.get(name, ())), *wanted[name].shape[1:]))
-        refuse_unlike(saved, wanted)
-        for name in wanted:
-            setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
-        require("rows of the next block", self._filled, at_least=0, at_most=FIRST - 1)
 
 
 def _split(ratios: FloatArray) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import io
 import json
 import sys
@@ -23,6 +22,7 @@ from streamgp.tables.columns import listed
 from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.recognizing import recognize
+from streamgp.tables.times import Written
 from streamgp.tables.writing import finite
 from streamgp.tuning.forecaster import FILL_VALUES, REPEATED, Forecaster, SeriesForecast, in_order
 
@@ -54,8 +54,7 @@ class Readings:
         # Time, target and inputs of the last rows, with room for more; how many there are of them, and of all.
         self._room, self._size, self.rows = np.empty((0, 2 + len(self.schema.input_names))), 0, 0
         self.first = self.step = np.nan  # the time of the first row; how far apart rows usually are
-        self.zone: dt.tzinfo | None = None
-        self.separator = " "
+        self._written = Written()  # as the last date is
         self.is_dated = self.schema.is_dated
         self.unusable = self.repeated = self.unordered = self.refused = self._read = 0
         self.missing = self.long = self.uneven = 0
@@ -79,8 +78,9 @@ class Readings:
         rows = self._encoder.fill(self._encoder.encode(chunk))
         times = np.arange(float(len(rows.y))) + self._read
         if rows.times is not None:
-            self._note_dates(rows.times)
             times = self.schema.reader.moments(rows.times)
+            if self.is_dated and (dated := np.flatnonzero(np.isfinite(times))).size:
+                self._written = Written.like(rows.times[dated[-1]], self._written.separator)
         self._read += len(rows.y)
         usable = np.isfinite(times)
         self.unusable += len(rows.bad) + int(np.count_nonzero(~usable))
@@ -93,17 +93,6 @@ class Readings:
         times = self.schema.reader.moments(rows.times or [])
         usable = np.isfinite(times)
         return times[usable], rows.y[usable], rows.X[usable]
-
-    def _note_dates(self, texts: Sequence[str]) -> None:
-        """How the last date is written."""
-        last = next((text for text in reversed(texts) if np.isfinite(self.schema.reader.seconds(text))), None)
-        if last is None or not self.is_dated:
-            return
-        try:
-            self.zone = dt.datetime.fromisoformat(last).tzinfo
-            self.separator = "T" if "T" in last else " "
-        except ValueError:  # seconds since 1970 have no zone
-            self.zone = dt.UTC
 
     def sort(self, taken: Sequence[Rows]) -> None:
         """Begin with these rows: sorted by time, of rows of the same time the last, without those far in the future."""
@@ -181,13 +170,11 @@ class Readings:
         """A time as the table writes it."""
         if not self.is_dated:
             return f"{time:.15g}"
-        moment = dt.datetime.fromtimestamp(time, self.zone or dt.UTC)
-        return (moment if self.zone else moment.replace(tzinfo=None)).isoformat(self.separator, "seconds")
+        return self._written.shown(time)
 
     def midnight(self, time: float) -> float:
         """The beginning of the day of a time, where times are dates."""
-        moment = dt.datetime.fromtimestamp(time, self.zone or dt.UTC)
-        return moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+        return self._written.date(time).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def notes(self) -> list[str]:
         """What was read, and what was wrong with it."""

@@ -8,12 +8,10 @@ from typing import Any
 
 from streamgp.auto.auto import Auto
 from streamgp.auto.candidates import scales
-from streamgp.auto.staged import Staged
 from streamgp.contract.model import StreamModel
 from streamgp.names import EVERYWHERE
 from streamgp.recipes.naive import Naive
 from streamgp.settings import nearest
-from streamgp.wrappers.wrapper import Wrapper
 
 
 def model_names() -> list[str]:
@@ -28,10 +26,10 @@ def _models() -> dict[str, type[StreamModel]]:
         for name, kind in kinds.items()
         if inspect.isclass(kind)
         and issubclass(kind, StreamModel)
-        and not issubclass(kind, Auto | Staged | Wrapper | Naive)
+        and not issubclass(kind, Auto | Naive)
         and not inspect.isabstract(kind)
         and not kind._without_inputs
-        and "models" not in kind.setting_names()
+        and not {"model", "models"}.intersection(kind.setting_names())
     }
 
 

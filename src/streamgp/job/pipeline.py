@@ -1,37 +1,47 @@
-"""The pipeline: a row encoder, one stream model, its scores and a position."""
+"""The pipeline: a run is a row encoder, one stream model, what is counted beside it, and a position."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
-from streamgp.contract import passing
+from streamgp.contract import passing, snapshot
 from streamgp.contract.conditions import part
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.waiting import Tickets
+from streamgp.job import told
 from streamgp.job.ahead import compile_ahead
 from streamgp.job.building import checked_lags, stream_model
 from streamgp.job.changes import Changes
-from streamgp.job.few import FewRow, Unscored, few_rows
-from streamgp.job.late import LateRun
-from streamgp.job.predicted import in_columns, nothing
-from streamgp.job.request import Request
+from streamgp.job.refused import Refused
+from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
-from streamgp.job.screening import Screening
-from streamgp.job.times import Times, uses_time
-from streamgp.job.yardsticks import Measured, yardsticks
+from streamgp.job.within import asked, model_with, uses_time
+from streamgp.job.yardsticks import Yardsticks
+from streamgp.loading import model_of
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.encoding import EncodedRows, RowEncoder
-from streamgp.tables.source import Position
+from streamgp.tables.kept import Kept
+from streamgp.tables.source import Position, RowsError
+from streamgp.tables.times import Times
 from streamgp.tables.writing import PredictedRows
+from streamgp.wrappers.alarms import Alarm
+from streamgp.wrappers.issuing import issued_width, learn_issued, unresolved
 
+MODEL = "model"  # in a file
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 MORE_TIMES = 1000  # rows beyond the warm-up whose times are kept: a change is told that many rows later at most
+DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
+
+Waits = tuple[int, FloatArray]  # of a row that waits: its ticket in the model, and what yardsticks keep of it
 
 
-class Pipeline(LateRun):
+class Pipeline:
     """Predicts the target of every row before it learns it.
 
     Args:
@@ -69,19 +79,27 @@ class Pipeline(LateRun):
         self.level = self.request.run.level
         self.lags = checked_lags(schema, self.request, lags)
         compile_ahead(self.request.model)  # all at once, before the first model asks for its part
+        self.stream = stream_model(schema, self.request, self.lags)  # it waits for late targets if need be
         self.rows = 0
-        seasons = () if schema.uneven else schema.seasons
-        named = yardsticks(len(schema.input_names), self.lags, self.horizon, seasons)
-        self._stream = stream_model(schema, self.request, self.lags, list(named.values()))
-        self.screening = Screening(len(schema.input_names), self.request.run.screen)
-        self._scores = RunningScores(list(named))
-        self._changes = Changes(len(schema.input_names), self.request.run.drift and not schema.ticket)
-        self.times = Times(schema.reader, self.request.run.warmup + self.horizon + MORE_TIMES)
+        own, run, seasons = len(schema.input_names), self.request.run, () if schema.uneven else schema.seasons
+        self.yardsticks = Yardsticks(own, self.lags, self.horizon, seasons)
+        self.scores = RunningScores(self.yardsticks.names)
+        self.changes = Changes(own, run.drift and not schema.ticket)
+        self.refused = Refused(own, run.screen)
+        self.times = Times(schema.reader, run.warmup + self.horizon + MORE_TIMES)
+        self.tickets = Tickets[Waits](run.pending) if schema.ticket else None
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
-        self.tickets = Tickets[int](self.request.run.pending) if schema.ticket else None
-        self._unscored = Unscored()
-        self.scored = nothing(self)  # the rows whose targets came last
+        self.scored = self._nothing()  # the rows whose targets came last
+        self._marked = 0  # alarms whose times are kept
+
+    @property
+    def model(self) -> StreamModel:
+        """The model without the rows that wait for late targets."""
+        model: StreamModel = self.stream
+        return model if self.tickets is None else next(iter(model._children().values()))
+
+    # Rows.
 
     def take(self, rows: EncodedRows, ahead: bool = False) -> PredictedRows:
         """Predict a block of rows and learn it, row by row.
@@ -91,96 +109,467 @@ class Pipeline(LateRun):
             ahead: with a horizon, return predictions when they are made, of rows to come, rather than when the row that
                 they are of has come.
         """
-        self.settle()
         if self.tickets is not None:
             return self._take_late(rows, self.tickets)
         n, h, start = len(rows.y), self.horizon, 0
-        time, blocks = self.times.moments(rows.times, self.stream), [] if n else [nothing(self)]
-        shown = self.times.add(rows.times, n)
+        time, blocks = self._moments(rows.times), [] if n else [self._nothing()]
+        moments = self.times.add(rows.times, n)
         while start < n:
-            stop = min(n, start + (self.screening.next_look(self.rows) or n))
-            X, y, moments = rows.X[start:stop], rows.y[start:stop], part(time, start, stop)
-            self.screening.keep(self.rows, X, y, moments)
-            blocks.append(self._track(X, y, moments, shown[start:stop]))
+            stop = min(n, start + (self.refused.next_look(self.rows) or n))
+            X, y, block = rows.X[start:stop], rows.y[start:stop], part(time, start, stop)
+            self.refused.keep(self.rows, X, y, block)
+            blocks.append(self._track(X, y, block, moments[start:stop]))
             self._strike_out()
             start = stop
         self.scored = PredictedRows.joined(blocks)._replace(time=rows.times)
-        self.mark_events()
+        self._mark_events()
         if not (h and ahead):
             return self.scored
         made = self.scored.since(min(h, n))._replace(time=None, p_value=None, alarm=None, learned=None)
         coming, unknown = PredictedRows.joined([made, self.outstanding()]), np.full(n, np.nan)
         return coming.since(len(coming.row) - n)._replace(observed=unknown, log_density=unknown, pit=unknown)
 
-    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None, shown: FloatArray) -> PredictedRows:
+    def _moments(self, texts: list[str] | None) -> FloatArray | None:
+        """When rows came, if the model uses it."""
+        return self.times.moments(texts) if texts is not None and uses_time(self.stream) else None
+
+    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None, moments: FloatArray) -> PredictedRows:
         """Predict rows and learn them; score what was predicted.
 
         Args:
             X: (n, d) inputs.
             y: (n,) targets.
             time: (n,) times, if models forget by time.
-            shown: (n,) times for people.
+            moments: (n,) times for people.
         """
-        p, numbers = self._stream.track(X, y[:, None], time=time), np.arange(self.rows + 1, self.rows + len(y) + 1)
-        learned = self._measured.taken[:, 0]
-        y = self.screening.take(y, learned, self.rows + 1)
-        predicted = in_columns(self, p, numbers, y, self._judged)._replace(learned=learned)
+        p, learned, said = self._learn(X, y, time)
+        y, numbers = self.refused.take(y, learned, self.rows + 1), np.arange(self.rows + 1, self.rows + len(y) + 1)
+        predicted = self._columns(p, numbers, y, said)._replace(learned=learned)
         self.rows += len(y)
-        self._scores.add(predicted)
-        self._changes.add(X, y, predicted.mean, numbers, shown)
+        self.scores.add(predicted)
+        self.changes.add(X, y, predicted.mean, numbers, moments)
         return predicted
 
-    def take_few(self, X: FloatArray, y: FloatArray, times: list[str] | None) -> list[FewRow] | None:
-        """Predict few rows and learn them, as ``take`` does; what nobody waits for is done when more rows have come.
+    def _learn(
+        self, X: FloatArray, y: FloatArray, time: FloatArray | None
+    ) -> tuple[Prediction, FloatArray, FloatArray]:
+        """What the model predicts of rows, their targets as it learned them, and what yardsticks keep of them."""
+        stream = self.stream
+        if len(y) == 1 and time is None and not self.judges:  # the same, in fewer steps
+            p = _as_rows(stream.predict_one(X[0]))
+            stream.learn_one(X[0], y[0])
+        else:
+            p = stream.track(X, y, time=time)
+        learned: FloatArray = stream._last_targets[:, 0]
+        return p, learned, self.yardsticks.track(X, learned)
 
-        Whoever calls it throws the run away if it raises. None: the rows need ``take``, and nothing has changed.
+    def _columns(self, p: Any, row: np.ndarray, y: FloatArray, rows: FloatArray) -> PredictedRows:
+        """Predictions in columns, scored; NaN where there was nothing to predict from.
+
+        That is in the first rows of a horizon, and, where past targets are needed, in all before one is known.
 
         Args:
-            X: (n, d) inputs without gaps.
-            y: (n,) targets, NaN where missing.
-            times: what the time column says; None where there is none.
+            p: of n rows.
+            row: (n,) their numbers.
+            y: (n,) their targets, NaN where unknown.
+            rows: (n, width) what yardsticks keep of them.
         """
-        stream = self._stream
-        if not isinstance(stream, Measured) or not stream._may_wait or self._alarms is not None:
-            return None
-        if self.screening.next_look(self.rows) or (times is not None and uses_time(stream)):
-            return None
-        passing.refuse_unfit(stream, X, y[:, None])
-        Y = stream._screened(y[:, None])
-        y = self.screening.take(y, Y[:, 0], self.rows + 1)
-        told = stream._take_few(X, Y)
-        found = few_rows(self.rows + 1, y, told)
-        self.rows += len(found)
-        self._unscored.add(X, y, Y, self.times.add(times, len(found)), told)
-        if len(self._unscored) >= self._changes.rows_until_look:
-            self.settle()
-        return found
-
-    def settle(self) -> None:
-        if not len(self._unscored):
-            return
-        X, y, Y, shown, told = self._unscored.taken()
-        numbers, stream = np.arange(self.rows - len(y) + 1, self.rows + 1), self._measured
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            self.scored = in_columns(self, stream._beside(told, X, Y), numbers, y)._replace(learned=Y[:, 0])
-            self._scores.add(self.scored)
-            self._changes.add(X, y, self.scored.mean, numbers, shown)
-            self.mark_events()
+        known = self.yardsticks.known(rows, past=bool(self.lags) or self.request.model == AUTO)
+        if not known.all():
+            p = p._each(lambda column: np.where(known, column, np.nan) if column.dtype.kind == "f" else column)
+        density, pit = p.law.ladder(p).scored(y - p.mean)
+        columns = p.lower, p.upper, p.std, density, *p.raw.interval(self.level), pit
+        if (unknown := np.isinf(p.std)).any():  # before a scale is known there is nothing to write or to score
+            columns = tuple(np.where(unknown, np.nan, column) for column in columns)
+        lower, upper, std, *scored = columns
+        predicted = PredictedRows(row, None, p.mean, lower, upper, std, y, *scored)._replace(
+            yardsticks=self.yardsticks.said(rows)
+        )
+        if self.judges and p.alarm is not None:
+            return predicted._replace(p_value=np.exp(-p.surprise), alarm=p.alarm.tolist())
+        return predicted
 
     def _strike_out(self) -> None:
         """Learn and score the first rows again if fill values are among them that could not be told when they came."""
-        found = self.screening.look_back(self.rows)
-        if found is None:
+        if (found := self.refused.look_back(self.rows)) is None:
             return
         X, y, time = found
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
-        again.screening = self.screening
-        again.report_to(self._staged.doing)
-        shown = np.array([self.times.moment(row) for row in range(1, len(y) + 1)])
-        again._track(X, y, time if uses_time(self.stream) else None, shown)
-        self._stream, self._scores, self._changes = again.stream, again.scores, again.changes
+        again.refused = self.refused
+        again.report_to(asked(self.model, "doing"))
+        moments = np.array([self.times.moment(row) for row in range(1, len(y) + 1)])
+        again._track(X, y, time if uses_time(self.stream) else None, moments)
+        for name in ("stream", "yardsticks", "scores", "changes"):
+            setattr(self, name, getattr(again, name))
 
     def outstanding(self) -> PredictedRows:
         """The predictions of rows that have not come yet."""
-        numbers = np.arange(self.rows + 1, self.rows + self.horizon + 1)
-        return in_columns(self, self._measured.upcoming(), numbers, np.full(self.horizon, np.nan))
+        h, rows = self.horizon, self.yardsticks.upcoming()
+        numbers, model = np.arange(self.rows + 1, self.rows + h + 1), model_with(self.model, "upcoming")
+        coming = self.stream._empty() if model is None else model.upcoming()
+        missing = np.full(h - len(coming), np.nan)  # before the first rows
+        p = coming._each(lambda column: np.concatenate([missing, column.reshape(-1)]))
+        predicted = self._columns(p, numbers, np.full(h, np.nan), rows)
+        return predicted._replace(yardsticks=np.full_like(predicted.yardsticks, np.nan))
+
+    # Late targets, under the tickets of a column.
+
+    def _take_late(self, rows: EncodedRows, late: Tickets[Waits]) -> PredictedRows:
+        """Predict the rows with new tickets; learn targets that come with their row, or later."""
+        new: list[int] = []  # rows of the block that are predicted
+        stream: Any = self.stream
+        before = self.scores.rows
+        issued, scored = [self._nothing()], [self._nothing()]
+        moments = self._moments(rows.times)
+        for i, (name, alone) in enumerate(rows.tickets or []):
+            y, time, comes = rows.y[i : i + 1], part(moments, i, i + 1), not np.isnan(rows.y[i])
+            known, number = name in late or (alone and comes), np.array([self.rows + 1 + i])
+            waits = late.resolve(name) if known and comes else None
+            if known and waits is None:
+                late.ignored += 1
+                continue
+            if waits is not None:
+                ticket, kept = waits[0], waits[1][None]
+                p = _as_rows(stream.resolve(ticket, y[0], time=None if time is None else time[0])._bare())
+                learned = stream._last_targets[:, 0]
+                self.yardsticks.resolve(kept, learned)
+            else:
+                X = self.encoder.fill(rows.part(i, i + 1)).X
+                if comes:
+                    late.close(name)
+                    p, learned, kept = self._learn(X, y, time)
+                else:
+                    kept, learned = self.yardsticks.issue(X, advance=True), y
+                    one = stream.issue(X[0], time=None if time is None or stream._needs_time else time[0])
+                    late.issue(name, (one.ticket, kept[0]))
+                    p = _as_rows(one._bare())
+            if comes:
+                y = self.refused.take(y, learned, int(number[0]))
+                self.times.add(None if rows.times is None else rows.times[i : i + 1], 1)
+            predicted = self._judged(self._columns(p, number, y, kept)._replace(learned=learned))
+            if comes:
+                scored.append(predicted._replace(row=np.array([before + len(scored)])))
+            if not known:
+                new.append(i)
+                issued.append(predicted)
+        self.scored = PredictedRows.joined(scored)
+        self.scores.add(self.scored)
+        self._mark_events()
+        self.rows += len(rows.y)
+        times = None if rows.times is None else [rows.times[i] for i in new]
+        names = [rows.tickets[i].name for i in new] if rows.tickets else []
+        return PredictedRows.joined(issued)._replace(time=times, ticket=names, learned=None)
+
+    def _nothing(self) -> PredictedRows:
+        """The prediction of no rows."""
+        none = np.empty(0)
+        return self._judged(
+            self._columns(self.stream._empty(), np.arange(0), none, self.yardsticks.none)._replace(learned=none)
+        )
+
+    def _judged(self, predicted: PredictedRows) -> PredictedRows:
+        """The same with columns for alarms, where the run judges rows."""
+        if not self.judges or predicted.alarm is not None:
+            return predicted
+        return predicted._replace(p_value=np.full(len(predicted.row), np.nan), alarm=[""] * len(predicted.row))
+
+    # Late targets, of rows that whoever asks keeps.
+
+    def issue(self, rows: EncodedRows) -> FloatArray:
+        """Predict rows whose targets come later, each as the next one; the run does not change.
+
+        Args:
+            rows: from the encoder, gaps not filled; their targets are not looked at.
+
+        Returns:
+            One line for each row: what it takes to learn it, and what was predicted. ``issued`` reads it, and
+            ``resolve`` takes it with the target.
+        """
+        if self.horizon:
+            raise ValueError(
+                f"the run predicts {self.horizon} rows ahead and learns a row by later ones: take rows, with tickets "
+                "where targets come late"
+            )
+        own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
+        stream, conditions = self.stream, None
+        if rows.times is not None and uses_time(stream) and not stream._needs_time:
+            conditions = passing.conditions_at(stream, self.times.coming(rows.times), len(own), many=True)
+        p, lines = unresolved(stream, own, conditions)
+        return np.hstack([self.yardsticks.issue(own, advance=False), lines, packed(p, 1)])
+
+    def issued(self, lines: FloatArray) -> PredictedRows:
+        """What was predicted of rows that wait for their targets.
+
+        Args:
+            lines: from ``issue``.
+        """
+        return self._issued(lines, np.zeros(len(lines), dtype=int), np.full(len(lines), np.nan))
+
+    def _issued(self, lines: FloatArray, numbers: np.ndarray, y: FloatArray) -> PredictedRows:
+        kept, _, numbers_of_p = self._parts_of(lines)
+        p = unpacked(numbers_of_p, self.stream._empty()._each(lambda column: column[:, None]), 1)
+        return self._columns(p._each(lambda column: column[:, 0]), numbers, y, kept)
+
+    def _parts_of(self, lines: FloatArray) -> list[FloatArray]:
+        """Of lines, what yardsticks keep, what it takes to learn the rows, and what was predicted."""
+        width = self.yardsticks.width(len(self.schema.input_names))
+        return np.split(lines, [width, width + issued_width(self.stream)], axis=1)
+
+    def resolve(self, lines: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
+        """Learn late targets in the order in which they come; each counts as a row.
+
+        Args:
+            lines: of ``issue``.
+            y: (n,) their targets.
+            times: when they came, if models forget by time; None: when the last row came.
+        """
+        time, stream = self._moments([""] * len(y) if times is None else times), self.stream
+        kept, own, _ = self._parts_of(lines)
+        learned = np.empty(len(y))
+        for t, line in enumerate(own):
+            Y = y[t : t + 1, None]
+            conditions = passing.conditions_of(stream, 1, Y, time=part(time, t, t + 1), many=True)
+            with passing.whole(stream, quick=True):
+                Y = stream._screened(Y)
+                learn_issued(stream, line, Y, conditions, last=False, unchanged=False)
+            learned[t] = Y[0, 0]
+        self.yardsticks.resolve(kept, learned)
+        y, numbers = self.refused.take(y, learned, self.rows + 1), np.arange(self.rows + 1, self.rows + len(y) + 1)
+        self.rows += len(y)
+        self.times.add(times, len(y))
+        self.scored = self._issued(lines, numbers, y)._replace(learned=learned)
+        self.scores.add(self.scored)
+        self._mark_events()
+        return self.scored
+
+    # The file.
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        """What is counted beside the model, to be saved."""
+        return *self.yardsticks.kept, self.scores, self.changes, self.refused, self.times
+
+    def contents(self) -> snapshot.Contents:
+        """What a snapshot of the run has."""
+        settings, parts = snapshot.encoded(self.request.settings)
+        models, states = snapshot.nested({MODEL: snapshot.contents(self.stream)})
+        own = {"last": self.encoder.last} | {name: array for one in self.kept for name, array in one.arrays().items()}
+        late = None
+        if (tickets := self.tickets) is not None:
+            rows = [np.append(number, said) for number, said in tickets.rows.values()]
+            own["waiting"] = np.array(rows).reshape(len(rows), 1 + self.yardsticks.none.shape[1])
+            late = {"waiting": list(tickets.rows), "closed": list(tickets.closed.items()), "counts": self.late}
+        run = {
+            "schema": self.schema.to_dict(),
+            "model": self.request.model,
+            "settings": settings,
+            "lags": self.lags,
+            "horizon": self.horizon,
+            "encoder": self.encoder.known(),
+            "rows": self.rows,
+            "position": list(self.position),
+            "about": self.extra,
+            "late": late,
+            "models": models,
+        }
+        return {"holds": "a run over rows of a table", "run": run}, own | parts | states
+
+    def save(self, path: str | Path) -> None:
+        """Write everything that the next row needs to one file."""
+        snapshot.write(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the whole state as bytes."""
+        return snapshot.packed(*self.contents())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the run of a file written by ``save``."""
+        try:
+            data = snapshot.read(path)
+        except OSError as error:
+            raise RowsError(f"{path} cannot be read: {error.strerror}") from None
+        return cls.from_bytes(data)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the run of a snapshot."""
+        return cls.of(*snapshot.unpacked(data))
+
+    @classmethod
+    def of(cls, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Self:
+        """Return the run of ``contents``."""
+        if "run" not in header:
+            raise snapshot.SnapshotError(
+                f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
+                "or start a new run"
+            )
+        try:
+            saved = header["run"]
+            settings = snapshot.decoded(saved["settings"], tensors, {})
+            run = cls(Schema.from_dict(saved["schema"]), saved["model"], settings, saved["lags"], saved["horizon"])
+            run._go_on(saved, tensors)
+        except snapshot.SnapshotError:
+            raise
+        except Exception as error:  # of whatever kind: what a file says may do anything to a constructor
+            raise snapshot.SnapshotError(
+                f"the snapshot does not describe a run this version can resume: {error}; start a new run, or resume it "
+                "with the version that saved it"
+            ) from error
+        return run
+
+    def _go_on(self, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+        """Go on, just built, where the saved run stood."""
+        self.rows = whole("rows", saved["rows"], at_least=0)
+        self.position, self.extra = Position(*saved["position"]), saved["about"]
+        self.encoder.go_on(saved["encoder"], tensors["last"])
+        for one in self.kept:
+            one.restore(tensors)
+        stream: Any = model_of(*snapshot.part(MODEL, saved["models"], tensors))
+        if repr(stream) != repr(self.stream) or stream._shape != self.stream._shape:
+            raise snapshot.SnapshotError(
+                f"the snapshot's model is not the one that its settings say, {self.stream!r}: it is {stream!r}"
+            )
+        self.stream = stream
+        if (tickets := self.tickets) is None:
+            return
+        names, rows = [str(name) for name in saved["late"]["waiting"]], tensors["waiting"]
+        if not len(set(names)) == len(rows) == stream.pending:
+            raise snapshot.SnapshotError(
+                "the snapshot does not name all rows that wait for their targets: resume it with the version that "
+                "saved it, or start a new run"
+            )
+        waits = ((whole("row", int(row[0]), at_least=0), row[1:].copy()) for row in rows)
+        tickets.rows = dict(zip(names, waits, strict=True))
+        tickets.closed = {str(name): bool(resolved) for name, resolved in saved["late"]["closed"]}
+        tickets.resolved, tickets.expired, tickets.ignored = (
+            whole(name, saved["late"]["counts"][name], at_least=0) for name in ("learned", "expired", "ignored")
+        )
+
+    # What can be read.
+
+    def report_to(self, doing: Callable[[str], None]) -> None:
+        """Say from now on what the pipeline does, where that takes seconds.
+
+        Args:
+            doing: takes the sentences.
+        """
+        if (model := model_with(self.model, "doing")) is not None:
+            model.doing = doing
+
+    def is_calm(self, rows: int) -> bool:
+        """Whether this many more rows are learned without anything being built, tuned or learned again."""
+        look, model = self.refused.next_look(self.rows), model_with(self.model, "next_change")
+        return model is not None and model.next_change > model.rows_seen + rows and not 0 < look <= rows
+
+    @property
+    def chosen(self) -> Any:
+        """Which models were chosen on the first rows, and why; None before."""
+        return asked(self.model, "chosen")
+
+    def score_summary(self) -> dict[str, Any]:
+        """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
+        return self.scores.summary() | self.scores.parts(self.rows)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The name of every input of the model."""
+        first, target = 0 if self.horizon else 1, self.schema.target
+        columns = max(self.lags, int(self.request.model == AUTO))  # auto also predicts the change since the last one
+        lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
+        return self.encoder.input_names + lagged
+
+    def importance(self) -> dict[str, float]:
+        """How much each column counts, as shares, the largest first; empty where models cannot tell."""
+        return told.importance(self.model, self.encoder, self.input_names)
+
+    @property
+    def late(self) -> dict[str, int] | None:
+        """With a ticket column: rows that wait, targets that came late and were learned, rows that expired, and late
+        rows without effect."""
+        if (tickets := self.tickets) is None:
+            return None
+        learned, expired, ignored = tickets.resolved, tickets.expired, tickets.ignored
+        return {"waiting": len(tickets), "learned": learned, "expired": expired, "ignored": ignored}
+
+    @property
+    def judges(self) -> bool:
+        """Whether the run tells abnormal rows."""
+        return self.request.run.alarms is not None
+
+    @property
+    def events(self) -> list[Alarm]:
+        """Abnormal rows."""
+        return asked(self.model, "events") if self.judges else []
+
+    @property
+    def alarms(self) -> list[tuple[int, str]]:
+        """Where rows were abnormal: the number of the row, and a sentence."""
+        return [(one.row + 1, told.of_alarm(one, self.encoder.input_names)) for one in self.events]
+
+    def strangest(self, most: int = 10) -> list[tuple[int, str]]:
+        """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
+        ordered = sorted(self.events, key=lambda alarm: -alarm.surprise)[:most]
+        return [(one.row + 1, told.of_alarm(one, self.encoder.input_names)) for one in ordered]
+
+    @property
+    def alarm_counts(self) -> dict[str, int]:
+        """How many alarms there were of each kind; empty where rows are not judged."""
+        return asked(self.model, "counts") if self.judges else {}
+
+    @property
+    def drift(self) -> list[tuple[int, str]]:
+        """Where the stream has changed: the number of the row, and a sentence."""
+        return [(one.row, told.of_change(one, self.schema)) for one in self.changes.found]
+
+    @property
+    def happened(self) -> tuple[int, int, bool]:
+        """What has happened so far, in short: when a change was noticed last, how many alarms there were, and whether
+        models were chosen. If it is the same as before, nothing has.
+        """
+        return self.changes.last_noticed, sum(self.alarm_counts.values()), self.chosen is not None
+
+    def when(self, row: int) -> str:
+        """The time of a row at which something happened, or its number where there are no times, for people."""
+        return self.times.when(row)
+
+    def told(self, row: int, sentence: str) -> str:
+        """A sentence about a row, after its time where rows have times."""
+        return f"{self.when(row)}: {sentence}" if self.schema.time else sentence
+
+    def _mark_events(self) -> None:
+        """Keep the times of rows at which something happened."""
+        if not self.schema.time:
+            return
+        if self.judges and self._marked != (count := sum(self.alarm_counts.values())):
+            self._marked = count
+            self.times.mark(one.row + 1 for one in self.events)
+        for change in self.changes.found:
+            self.times.keep(change.row, change.moment)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The present weight of each model, by name."""
+        return asked(self.model, "weights") if self.request.model == AUTO else {self.request.model: 1.0}
+
+    @property
+    def diverged(self) -> list[str]:
+        """The models of a committee that err beyond measure of late, and so have no weight; or the one of a run."""
+        if self.request.model != AUTO:
+            rmse, previous = (self.scores.summary()[name] for name in ("rmse", "rmse_previous_value"))
+            return [self.request.model] if np.isinf(rmse) or rmse > DIVERGED * previous > 0 else []
+        errors = asked(self.model, "errors")
+        known = [error for error in errors.values() if np.isfinite(error)]
+        far = DIVERGED * np.median(known) if known else np.inf
+        return [name for name, error in errors.items() if error > far > 0]
+
+    @property
+    def health(self) -> dict[str, Any]:
+        """Numerical repairs of the model, by kind and in all, and models that have diverged."""
+        health = self.model.health._replace(fill_values=self.refused.count)
+        return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
+
+
+def _as_rows(p: Prediction) -> Prediction:
+    """The prediction of one row in arrays of one row."""
+    return p._each(lambda column: np.array([column]))

@@ -13,6 +13,7 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.scores import as_table
 from streamgp.job.summary import Summary
+from streamgp.job.told import counted_alarms
 from streamgp.job.verdict import leaders, verdict
 from streamgp.tables.columns import is_spare
 from streamgp.tables.writing import WriteError, finite
@@ -172,8 +173,8 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "single": len(pipeline.weights) == 1,
         "numbers": [
             *(
-                [["targets far outside all before them, not learned", f"{pipeline.screening.count:,}"]]
-                * bool(pipeline.screening.count)
+                [["targets far outside all before them, not learned", f"{pipeline.refused.count:,}"]]
+                * bool(pipeline.refused.count)
             ),
             *([["diverged, without weight", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
             *([["rows that needed a repair of rounding", f"{repairs:,}"]] if repairs else []),
@@ -213,7 +214,7 @@ def _drift_note(pipeline: Pipeline) -> str:
 
 def _alarms_note(pipeline: Pipeline) -> str:
     """How many alarms there were; empty where rows are not judged."""
-    return f"Alarms: {pipeline.counted_alarms() or 'none'}." if pipeline.alarm_counts else ""
+    return f"Alarms: {counted_alarms(pipeline.alarm_counts) or 'none'}." if pipeline.alarm_counts else ""
 
 
 def _coverage_by_level(recorder: Recorder) -> str:

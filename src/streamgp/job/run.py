@@ -15,7 +15,6 @@ from streamgp.contract.shown import draw, drawn_on, facts
 from streamgp.job.job import BadRowError, Job
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.predicted import nothing
 from streamgp.job.summary import Summary
 from streamgp.tables.formats import Chunk
 from streamgp.tables.framed import FrameReader
@@ -271,7 +270,7 @@ def run(
         observers=[collector, *observers],
     )
     summary = job.run()
-    rows = PredictedRows.joined(collector.blocks or [nothing(summary.pipeline)])
+    rows = PredictedRows.joined(collector.blocks or [summary.pipeline._nothing()])
     lines = np.array([line for block in collector.lines for line in block], dtype=int)
     return Run(rows, summary, lines if len(lines) == len(rows.row) else None, source)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from streamgp.contract.tally import Scored, counted, scored
 from streamgp.settings import FloatArray
+from streamgp.tables.kept import Kept
 from streamgp.tables.writing import PredictedRows
 
 START_UP = 500  # first rows that are scored on their own
@@ -23,7 +24,7 @@ TOGETHER = 256  # rows that are added up at once
 COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
 
-class RunningScores:
+class RunningScores(Kept):
     """Sums over all predictions so far, each made before its target was known, and the scores that follow from them.
 
     They are kept for the first rows and for those after them, beside yardsticks. All are compared on the rows that each
@@ -33,6 +34,8 @@ class RunningScores:
     Args:
         names: of the yardsticks, the previous value first, those that begin first before the others.
     """
+
+    state = "scores", ("sums", "origin", "targets", "windows")
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
@@ -101,10 +104,9 @@ class RunningScores:
                 self._windows[:2] = 0.0
             row, inside = row[n:], inside[n:]
 
-    def spread(self) -> dict[str, FloatArray]:
-        """What the share of the variation that is explained follows from, by name."""
+    def arrays(self) -> dict[str, np.ndarray]:
         self._add_waiting()
-        return {"first_target": self._origin, "targets": self._targets, "windows": self._windows}
+        return super().arrays()
 
     @property
     def rows(self) -> int:

@@ -9,19 +9,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from streamgp.auto.building import FROM
-from streamgp.job.reading import ReadableRun
+from streamgp.job.pipeline import Pipeline
 from streamgp.job.scores import START_UP, WINDOW, later_part, shown
+from streamgp.job.told import counted_alarms
 
 FEWEST = 20  # scored rows before which nothing is said of errors and intervals
 ALIKE = 0.01  # errors that differ by less are called alike
 HONEST = 0.02  # coverage as far from its level is called right; further where rows are few
 LISTED = 3  # changes, models and columns that are named
 TAILS = 3.0  # standard deviations of the coverage of few rows that are chance
+FROM = ", from row "  # in the name of a model that began later
 LEAST = 0.005  # smaller weights are 0 for people
 
 
-def verdict(run: ReadableRun) -> list[str]:
+def verdict(run: Pipeline) -> list[str]:
     """Sentences for people, the most important first.
 
     Args:
@@ -33,10 +34,11 @@ def verdict(run: ReadableRun) -> list[str]:
             return ["Nothing could be judged: all targets so far are missing, or all are alike."]
         return [f"Too few rows to judge: {part['rows'] if part else 0} were predicted and compared with their targets."]
     said = [_quality(run, part), *_beside(part), _honesty(run, part)]
-    return [*said, *_refused(run), *_changes(run), *_alarms(run)]
+    refused = run.refused.sentence(where=False)
+    return [*said, *([f"{refused}."] if refused else []), *_changes(run), *_alarms(run)]
 
 
-def _quality(run: ReadableRun, part: Mapping[str, Any]) -> str:
+def _quality(run: Pipeline, part: Mapping[str, Any]) -> str:
     target = run.schema.target
     unit = run.schema.column(target).form
     ahead = f" {run.horizon} row{'s' if run.horizon > 1 else ''} ahead" if run.horizon else ""
@@ -85,7 +87,7 @@ def _squared(part: Mapping[str, Any], better: bool) -> list[str]:
     return []
 
 
-def _honesty(run: ReadableRun, part: Mapping[str, Any]) -> str:
+def _honesty(run: Pipeline, part: Mapping[str, Any]) -> str:
     level, coverage = run.request.run.level, part["coverage"]
     held = f"The {100 * level:g}% intervals held {100 * coverage:.1f}% of the targets"
     tolerated = _tolerated(level, part["rows"])
@@ -104,7 +106,7 @@ def _tolerated(level: float, rows: int) -> float:
     return max(HONEST, TAILS * math.sqrt(level * (1 - level) / rows))
 
 
-def _changes(run: ReadableRun) -> list[str]:
+def _changes(run: Pipeline) -> list[str]:
     if not run.changes.on:
         return ["Changes of the stream were not looked for."]
     found = run.drift
@@ -116,24 +118,17 @@ def _changes(run: ReadableRun) -> list[str]:
     return sentences
 
 
-def _refused(run: ReadableRun) -> list[str]:
-    if not (count := run.screening.count):
-        return []
-    several = f"{count:,} targets lay far outside all before them and were not learned"
-    return [f"{several if count > 1 else '1 target lay far outside all before it and was not learned'}."]
-
-
-def _alarms(run: ReadableRun) -> list[str]:
+def _alarms(run: Pipeline) -> list[str]:
     if not run.alarm_counts:
         return []
     total = sum(run.alarm_counts.values())
     if not total:
         return ["No row was abnormal."]
     last = run.when(run.alarms[-1][0])
-    return [f"{total} alarm{'s' if total > 1 else ''} ({run.counted_alarms()}), the last at {last}."]
+    return [f"{total} alarm{'s' if total > 1 else ''} ({counted_alarms(run.alarm_counts)}), the last at {last}."]
 
 
-def leaders(run: ReadableRun) -> str:
+def leaders(run: Pipeline) -> str:
     """The models with the largest weights, and the rest together, for people."""
     order = sorted(run.weights.items(), key=lambda item: -item[1])
     named = [f"{_since(run, name)} {100 * weight:.0f}%" for name, weight in order[:LISTED] if weight >= LEAST]
@@ -144,7 +139,7 @@ def leaders(run: ReadableRun) -> str:
     )
 
 
-def _since(run: ReadableRun, name: str) -> str:
+def _since(run: Pipeline, name: str) -> str:
     """The name of a model, with the time in place of the row since which it has learned."""
     own, _, row = name.partition(FROM)
     return f"{own} since {run.when(int(row))}" if row else own

@@ -1,38 +1,137 @@
-"""Yardsticks: simple predictions that any model of a run should beat, made beside it of the same rows."""
+"""Yardsticks: simple predictions that any model of a run should beat, made beside it of the same rows.
+
+They are the previous value, the values of a day and of a week ago, and least squares on the inputs of the model. Row
+by row the arithmetic is the same however rows are handed over.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Any, TypeVar
 
 import numpy as np
 
-from streamgp.auto.candidates import least_squares
-from streamgp.contract import passing
-from streamgp.contract.model import Row, Shape, StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, stacked
 from streamgp.contract.snapshot import require
-from streamgp.job.scores import START_UP
-from streamgp.recipes.naive import SeasonalValue
-from streamgp.settings import FloatArray, switch, whole
-from streamgp.wrappers.ahead import Ahead
-from streamgp.wrappers.lagged import Lagged
-from streamgp.wrappers.mapped import Mapped
-from streamgp.wrappers.standardize import Standardize
-from streamgp.wrappers.wrapper import Composite, joined
+from streamgp.settings import FloatArray
+from streamgp.tables.kept import Kept
 
-FORGETTING = 0.999  # of least squares: about the last thousand rows count
-LINE_FROM = 20  # rows that least squares learns before it counts
-MOST_INPUTS = 200  # beyond this least squares takes longer than many a model
 PREVIOUS, LINE = "previous value", "least squares"
-# Rows of a call up to which they pass one by one, in compiled calls: in a block, each member of a committee takes them.
-SHORT = 8
-Some = TypeVar("Some", bound=Prediction)
+MOST_INPUTS = 200  # beyond this least squares takes longer than many a model
+FORGETTING = 0.999  # of least squares: about the last thousand rows count
+RIDGE = 0.01  # precision of the prior of its weights, in standard units; forgotten with the rows
+LEAST_RIDGE = 1e-6  # so that inputs that say nothing for long have weights, too
+LINE_FROM = 20  # rows that it sees before it counts
+UNITS_OF = 500  # rows whose means and spreads are the units of least squares; before, those of the first 2^k rows
+ALIKE = 1e-13  # what is smaller, as a part of what it is compared with, is rounding
+AFRESH = 64  # learned rows after which weights are computed from the moments
+LARGEST = 1e150  # a number beyond counts as that large: its square is still a number
+FARTHEST = 1e8  # standard units; least squares does not learn rows beyond, in which all others would vanish
 
 
-def yardsticks(own: int, lags: int, horizon: int, seasons: Sequence[int]) -> dict[str, StreamModel]:
-    """The previous value, least squares on the inputs of the model, and the values of a day and of a week ago, by name.
+class LeastSquares(Kept):
+    """Recursive least squares: exponentially weighted ridge regression in standard units.
+
+    Args:
+        inputs: of a row.
+    """
+
+    state = "line", ("seen", "known", "mean", "spread", "units", "moments", "ridge", "last", "inverse", "weights")
+
+    def __init__(self, inputs: int) -> None:
+        self._seen = np.zeros(2, dtype=np.int64)  # rows, and those that are learned but not among the moments yet
+        # Of the inputs and the target of the first rows: how many are known, their means, and sums of squares around.
+        self._known, self._mean, self._spread = np.zeros((3, inputs + 1))
+        self._units = np.stack([np.zeros(inputs + 1), np.ones(inputs + 1)])  # what is subtracted, and divided by
+        self._moments = np.zeros((inputs + 2, inputs + 2))  # of the inputs, 1 and the target
+        self._ridge, self._last = np.full(1, RIDGE), np.zeros((AFRESH, inputs + 2))
+        self._inverse, self._weights = np.eye(inputs + 1) / RIDGE, np.zeros(inputs + 1)  # what follows from these
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        super().restore(tensors)
+        require("rows", self._seen, at_least=0)
+        require("rows", self._seen[1:], at_most=AFRESH - 1)
+
+    def predict(self, x: FloatArray) -> float:
+        """The mean of a row; NaN before there are rows enough."""
+        if self._seen[0] < LINE_FROM:
+            return np.nan
+        (shift, scale), w = self._units, self._weights
+        return float(shift[-1] + scale[-1] * (w[:-1] @ ((x - shift[:-1]) / scale[:-1]) + w[-1]))
+
+    def learn(self, x: FloatArray, y: float) -> None:
+        """Learn a row; of one without a target, NaN, the units of its inputs."""
+        row = np.empty(len(x) + 1)
+        row[:-1], row[-1] = x, y
+        np.maximum(np.minimum(row, LARGEST, out=row), -LARGEST, out=row)
+        self._seen[0] += 1
+        if self._seen[0] <= UNITS_OF:
+            self._note_units(row)
+        if math.isnan(y):
+            return
+        z, inside = self._last[self._seen[1]], (row - self._units[0]) / self._units[1]
+        if np.abs(inside).max() > FARTHEST:
+            return
+        z[:-2], z[-2], z[-1] = inside[:-1], 1.0, inside[-1]
+        self._seen[1] += 1
+        if self._seen[1] == AFRESH:
+            self._gather()
+            self._solve()
+            return
+        u = self._inverse @ z[:-1]
+        gain = u / (FORGETTING + z[:-1] @ u)
+        self._weights += gain * (z[-1] - z[:-1] @ self._weights)
+        self._inverse -= gain[:, None] * u
+        self._inverse /= FORGETTING
+
+    def _gather(self) -> None:
+        """Take the last rows into the moments."""
+        n = int(self._seen[1])
+        rows, fading = self._last[:n], FORGETTING ** np.arange(n - 1.0, -1.0, -1.0)
+        self._moments *= FORGETTING**n
+        self._moments += (rows * fading[:, None]).T @ rows
+        self._ridge *= FORGETTING**n
+        self._last[:], self._seen[1] = 0.0, 0
+
+    def _solve(self) -> None:
+        """Compute what follows from the moments, so that rounding does not add up."""
+        A = self._moments[:-1, :-1].copy()
+        diagonal = A.ravel()[:: len(A) + 1]
+        diagonal *= 1.0 + ALIKE
+        diagonal += max(self._ridge[0], LEAST_RIDGE)
+        scale = 1.0 / np.sqrt(diagonal)
+        self._inverse[:] = np.linalg.inv(A * scale[:, None] * scale) * scale[:, None] * scale
+        self._weights[:] = self._inverse @ self._moments[:-1, -1]
+
+    def _note_units(self, row: FloatArray) -> None:
+        """Take one of the first rows into the units."""
+        n, known = int(self._seen[0]), ~np.isnan(row)
+        self._known += known
+        away = np.where(known, row - self._mean, 0.0)
+        self._mean += away / np.maximum(self._known, 1.0)
+        self._spread += np.where(known, away * (row - self._mean), 0.0)
+        if n == UNITS_OF or n & (n - 1) == 0:
+            self._take_units()
+
+    def _take_units(self) -> None:
+        """Go on in the units of the rows so far."""
+        spread = np.sqrt(self._spread / np.maximum(self._known - 1.0, 1.0))
+        scale = np.where(spread > ALIKE * np.abs(self._mean), spread, 1.0)
+        shift, before, f = self._mean.copy(), self._units, len(scale)
+        self._gather()
+        change = np.eye(f + 1)  # of inputs, 1 and target
+        places = np.arange(f) + (np.arange(f) == f - 1)
+        change[places, places] = before[1] / scale
+        change[places, f - 1] = (before[0] - shift) / scale
+        self._moments[:] = change @ self._moments @ change.T
+        self._units[:] = shift, scale
+        self._solve()
+
+
+class Yardsticks(Kept):
+    """The simple predictions of each row, by what is known when the row is predicted.
+
+    A row that waits for its target is what was said of it, and the inputs of least squares: ``issue`` returns them as
+    one array, and ``resolve`` takes it.
 
     Args:
         own: columns of the rows.
@@ -40,240 +139,131 @@ def yardsticks(own: int, lags: int, horizon: int, seasons: Sequence[int]) -> dic
         horizon: rows ahead.
         seasons: rows of a day and of a week, where they are known.
     """
-    models: dict[str, StreamModel] = {PREVIOUS: PreviousValue()}
-    if own + lags <= MOST_INPUTS:
-        line = Practiced(Standardize(least_squares(FORGETTING), warmup=START_UP, screen=False))
-        models[LINE] = WholeLags(line, lags=lags) if lags else line
-    if horizon:
-        models = {name: Ahead(model, horizon=horizon) for name, model in models.items()}
-    backs = sorted({-(-max(horizon, 1) // period) * period for period in seasons})  # whole seasons, known by then
-    return models | {f"value {back} rows ago": SeasonAgo(back) for back in backs}
 
+    state = "yardsticks", ("last", "rows", "past", "ahead")
 
-class SeasonAgo(SeasonalValue):
-    """The target of one season ago, also where rows have no columns."""
+    def __init__(self, own: int, lags: int, horizon: int, seasons: Sequence[int]) -> None:
+        self._lags, self._horizon = lags, horizon
+        # Whole seasons ago, known by then.
+        self._backs = sorted({-(-max(horizon, 1) // period) * period for period in seasons})
+        self._line = LeastSquares(own + lags) if own + lags <= MOST_INPUTS else None
+        self.names = [
+            PREVIOUS,
+            *([LINE] * (self._line is not None)),
+            *(f"value {back} rows ago" for back in self._backs),
+        ]
+        self._last = np.full(max(lags, 1), np.nan)  # targets, the newest first; a missing one is as the one before
+        self._rows = np.zeros(2, dtype=np.int64)  # so far: those whose targets have come, or are missing; and issued
+        self._past = np.full(sum(self._backs), np.nan)  # rings of targets, a missing one as that of the season before
+        self._rings = np.split(self._past, np.cumsum(self._backs)[:-1]) if self._backs else []
+        self.none = np.empty((0, self.width(own)))  # what there is of no rows
+        self._ahead = np.full((horizon, self.width(own)), np.nan)  # a ring of what was made of the last rows
 
-    _without_inputs = True
-
-
-class PreviousValue(SeasonAgo):
-    """The last target that is known, also one that no row waits for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def _note_target(self, y: FloatArray) -> None:
-        self._follow(self._x[None], y[None])
-
-
-class WholeLags(Lagged):
-    """Leaves out first rows with lags from before the first target."""
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        super().restore(tensors)
+        require("rows", self._rows, at_least=0)
 
     @property
-    def _needed(self) -> int:
-        return self._lags
+    def kept(self) -> tuple[Kept, ...]:
+        """All whose state is kept."""
+        return (self,) if self._line is None else (self, self._line)
 
+    def width(self, own: int) -> int:
+        """How many numbers a row has that waits."""
+        return len(self.names) + own + self._lags
 
-class Practiced(Mapped):
-    """Predicts nothing, NaN, before the model within has learned some rows."""
+    def track(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """What is said of each row, (n, width), before it is learned.
 
-    def __init__(self, model: StreamModel) -> None:
-        self._wrap(model)
+        Args:
+            X: (n, d) inputs.
+            y: (n,) targets, NaN where missing.
+        """
+        rows = np.empty((len(y), self.width(X.shape[1])))
+        for row, x, target in zip(rows, X, y.tolist(), strict=True):
+            row[:] = self._issued(x)
+            self._learn(row, target)
+            self._advance(x)
+        return rows
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {}
+    def issue(self, X: FloatArray, *, advance: bool) -> FloatArray:
+        """What is said of rows that would each come next, and the inputs of least squares, (n, width).
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        seen = self.rows_seen
-        prediction = self._within._advance(X, Y, report, conditions)
-        if prediction is None or seen >= LINE_FROM:
-            return prediction
-        return only_where(seen + np.arange(len(X)) >= LINE_FROM, prediction)
+        Args:
+            X: (n, d) inputs.
+            advance: whether they come, in this order.
+        """
+        rows = np.empty((len(X), self.width(X.shape[1])))
+        for row, x in zip(rows, X, strict=True):
+            row[:] = self._issued(x)
+            if advance:
+                self._advance(x)
+        return rows
 
-    def _quick(self) -> bool:
-        return self.rows_seen >= LINE_FROM and self._within._quick()
+    def resolve(self, rows: FloatArray, y: FloatArray) -> None:
+        """Learn rows whose targets have come.
 
-    def _may_take_turns(self) -> bool:
-        return self.rows_seen >= LINE_FROM and self._within._may_take_turns()
+        Args:
+            rows: (n, width) of ``issue``.
+            y: (n,) targets, NaN where missing.
+        """
+        for row, target in zip(rows, y.tolist(), strict=True):
+            self._learn(row, target)
 
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        within: Any = self._within
-        self._one = within._row(X, Y)
-        return self._one
+    def upcoming(self) -> FloatArray:
+        """What was made of the last rows, as many as the horizon has, oldest first."""
+        at = self._rows[1] + np.arange(self._horizon)
+        rows: FloatArray = self._ahead[at % max(self._horizon, 1)]
+        return rows
 
-    def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
-        return prediction if self.rows_seen >= LINE_FROM else only_where(np.zeros(len(X), dtype=bool), prediction)
+    def said(self, rows: FloatArray) -> FloatArray:
+        """What yardsticks say of rows of ``issue``, (n, yardsticks)."""
+        return rows[:, : len(self.names)]
 
+    def known(self, rows: FloatArray, past: bool) -> np.ndarray:
+        """Of which rows of ``issue`` something was known when they were predicted.
 
-class Measured(Composite):
-    """The model of a run and its yardsticks: all see the same rows, predict them and learn them at the same time.
+        Args:
+            rows: (n, width).
+            past: whether a target has to be.
+        """
+        return np.asarray(~np.isnan(rows[:, 0 if past else len(self.names)]))
 
-    Where there is nothing to predict from, predictions are NaN: of the previous value before the first target, of a
-    model that needs past targets, too, and of all of them in the first rows of a horizon.
+    def _issued(self, x: FloatArray) -> FloatArray:
+        """What is said of the next row: with a horizon, what was made of the row that it is predicted from."""
+        row = self._ahead[self._rows[1] % self._horizon].copy() if self._horizon else self._made(x)
+        first = len(self.names) - len(self._backs)
+        for at, ring in enumerate(self._rings, first):
+            row[at] = ring[self._rows[0] % len(ring)]
+        return row
 
-    Args:
-        models: the model, then the yardsticks, the previous value first.
-        horizon: how many rows before its own row a prediction is made.
-        needs_past: whether the model predicts from past targets.
-    """
+    def _made(self, x: FloatArray) -> FloatArray:
+        """What can be said from a row, with the targets known now, of that which it predicts."""
+        k, d = len(self.names), len(x)
+        row = np.empty(k + d + self._lags)
+        row[0], row[1:k], row[k : k + d], row[k + d :] = self._last[0], np.nan, x, self._last[: self._lags]
+        if self._line is not None and self._is_whole():
+            row[1] = self._line.predict(row[k:])
+        return row
 
-    _setting = "models"
-    taken = np.empty((0, 1))  # the targets that came last, NaN in place of those that the model refused
-    _known_from: np.ndarray  # (1,) the first row that a prediction with a target known was made from; -1: none was
+    def _is_whole(self) -> bool:
+        """Whether there are as many past targets as least squares needs."""
+        return not self._lags or not math.isnan(self._last[self._lags - 1])
 
-    def __init__(self, models: Sequence[StreamModel], *, horizon: int = 0, needs_past: bool = False) -> None:
-        self._hold(list(models), "stream models")
-        self._horizon, self._needs_past = whole("horizon", horizon, at_least=0), switch("needs_past", needs_past)
+    def _learn(self, row: FloatArray, y: float) -> None:
+        """Learn the target of a row."""
+        features = row[len(self.names) :]
+        if self._line is not None and not math.isnan(features[0]) and not math.isnan(features[-1]):
+            self._line.learn(features, y)
+        self._last[1:] = self._last[:-1]
+        if not math.isnan(y):
+            self._last[0] = y
+            for ring in self._rings:
+                ring[self._rows[0] % len(ring)] = y
+        self._rows[0] += 1
 
-    def _start(self, d: int, p: int) -> None:
-        super()._start(d, p)
-        self._known_from = np.full(1, -1)
-
-    def _prepare(self, shape: Shape) -> None:
-        super()._prepare(shape)
-        self._models[0]._prepare(shape._replace(scalar=True))  # whoever asks the model itself has numbers as targets
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {"known_from": self._known_from}
-
-    def _check_restored(self) -> None:
-        require("known_from", self._known_from, at_least=-1)
-        super()._check_restored()
-
-    def _children(self) -> dict[str, StreamModel]:
-        return {f"model.{k}": model for k, model in enumerate(self._models)}
-
-    def _screened(self, Y: FloatArray) -> FloatArray:
-        self.taken = self._models[0]._screened(Y)
-        return self.taken
-
-    def _may_fail(self) -> bool:
-        return self._models[0]._may_fail()  # what yardsticks learn anew takes milliseconds, and Ctrl-C can wait
-
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        seen = self.rows_seen
-        model, *yardsticks = self._models
-        own, means = _taken(model, X, Y, report, conditions), [_mean(one, X, Y) for one in yardsticks]
-        if self._known_from[0] < 0 and Y is not None and not (missing := np.isnan(Y[:, 0])).all():
-            # With a horizon a row is predicted from with its own target known.
-            self._known_from[0] = seen + np.argmin(missing) + (not self._horizon)
-        return self._known(own, means, seen, following=True) if report else None
-
-    @property
-    def _may_wait(self) -> bool:
-        """Whether all that is predicted is known, so that yardsticks may take the next rows later than the model."""
-        return not self._horizon and 0 <= self._known_from[0] <= self.rows_seen
-
-    def _take_few(self, X: FloatArray, Y: FloatArray) -> list[Any]:
-        """Let the model alone take rows; its predictions, of one row each in numbers, or of several rows in arrays."""
-        return _few(self._models[0], X, Y)
-
-    def _beside(self, told: Sequence[Any], X: FloatArray, Y: FloatArray) -> CalibratedPrediction:
-        """What the model predicted of rows, from ``_take_few``, beside the yardsticks, which take these rows now."""
-        return beside(_together(told), [_mean(one, X, Y) for one in self._models[1:]])
-
-    def _known(self, own: Any, means: list[FloatArray], row: int, *, following: bool = False) -> CalibratedPrediction:
-        """Predictions of this row of the stream, or of rows that follow each other from it on, as far as known."""
-        made, first = row - self._horizon, int(self._known_from[0])
-        if not 0 <= first <= made:
-            rows = made + np.arange(len(own.mean)) if following else np.full(len(own.mean), made)
-            known = (first >= 0) & (rows >= first)
-            own = only_where(known if self._needs_past else rows >= 0, own)
-            means[0] = np.where(known[:, None], means[0], np.nan)
-        return beside(own, means)
-
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        model, *yardsticks = self._models
-        means = [one._predict(X).mean for one in yardsticks]
-        return self._known(model._predict(X, conditions), means, self.rows_seen)
-
-    def upcoming(self) -> CalibratedPrediction:
-        """What was predicted of the next rows, as many as the horizon has; without the yardsticks, NaN."""
-        ahead = next((one for one in self._models[0]._family() if isinstance(one, Ahead)), None)
-        coming = self._models[0]._empty() if ahead is None else ahead.upcoming()
-        missing = np.full((self._horizon - len(coming), 1), np.nan)  # before the first rows
-        own = coming._each(lambda part: np.concatenate([missing, part.reshape(-1, 1)]))
-        nothing = [np.full((self._horizon, 1), np.nan)] * (len(self._models) - 1)
-        return self._known(own, nothing, self.rows_seen, following=True)
-
-    def _empty(self) -> Prediction:
-        means = [np.empty((0, 1))] * (len(self._models) - 1)
-        return passing.empty_like(self, beside(self._models[0]._empty(), means))
-
-    def _issued_width(self, p: int) -> int:
-        return sum(model._issued_width(p) for model in self._models)
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        each = (model._issue(X, None if k else conditions) for k, model in enumerate(self._models))
-        predictions, issued = zip(*each, strict=True)
-        own, *others = predictions
-        return self._known(own, [one.mean for one in others], self.rows_seen), np.hstack(issued)
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        ends = np.cumsum([model._issued_width(Y.shape[1]) for model in self._models])
-        for k, (model, part) in enumerate(zip(self._models, np.split(issued, ends[:-1], axis=1), strict=True)):
-            model._resolve(X, Y, np.ascontiguousarray(part), None if k else conditions)
-        if self._known_from[0] < 0 and not np.isnan(Y).all():
-            self._known_from[0] = self.rows_seen
-
-
-def beside(own: Any, means: Sequence[Any]) -> CalibratedPrediction:
-    """What a model predicts, and the mean of each yardstick beside it."""
-    if not isinstance(own, CalibratedPrediction):
-        raise TypeError(f"the model of a run predicts calibrated intervals; got {type(own).__name__}")
-    return own._with(yardsticks=tuple(means))
-
-
-def _taken(
-    model: StreamModel, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
-) -> Prediction | None:
-    """What a model predicts of rows that it takes; few of them one by one, each without detours."""
-    if report and Y is not None and conditions is None and len(X) <= SHORT:
-        together: Prediction = _together(_few(model, X, Y))
-        return together
-    return model._advance(X, Y, report, conditions)
-
-
-def _few(model: Any, X: FloatArray, Y: FloatArray) -> list[Any]:
-    """What a model predicts of few rows that it takes: of one row each, in numbers, as long as it can; of the rest."""
-    told: list[Any] = []
-    while len(X) <= SHORT and len(told) < len(X) and model._quick():
-        at = slice(len(told), len(told) + 1)
-        model._row(X[at], Y[at])
-        told.append(model._told())
-    if len(told) < len(X):
-        told.append(model._advance(X[len(told) :], Y[len(told) :], True))
-    return told
-
-
-def _together(told: Sequence[Any]) -> Any:
-    """Predictions of rows that follow each other, in numbers or in arrays, as one."""
-    parts: list[Any] = []
-    for single, some in groupby(told, lambda one: isinstance(one.mean, float)):
-        predictions = list(some)
-        parts += [stacked(predictions)] if single else predictions
-    return joined(parts)
-
-
-def _mean(model: Any, X: FloatArray, Y: FloatArray | None) -> FloatArray:
-    """What a model predicts of rows that it takes, one of them without detours."""
-    single = len(X) == 1 and Y is not None and model._quick()
-    told: Any = model._row(X, Y) if single else model._advance(X, Y, True)
-    mean: FloatArray = told.mean
-    return mean.copy()
-
-
-def only_where(known: np.ndarray, prediction: Some) -> Some:
-    """A prediction, NaN in the rows of which nothing is known, (n,)."""
-    if known.all():
-        return prediction
-
-    def where_known(part: np.ndarray) -> np.ndarray:
-        place = known.reshape(-1, *(1,) * (part.ndim - 1))
-        return np.where(place, part, np.nan) if part.dtype.kind == "f" else part
-
-    return prediction._each(where_known)
+    def _advance(self, x: FloatArray) -> None:
+        """A row has come, from which a later one is predicted."""
+        if self._horizon:
+            self._ahead[self._rows[1] % self._horizon] = self._made(x)
+        self._rows[1] += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -13,6 +12,7 @@ from streamgp.job.forecast import LEAST_ROWS
 from streamgp.job.pipeline import Pipeline
 from streamgp.serve.messages import ForecastAnswer, RefusedError
 from streamgp.settings import FloatArray, duration, probability
+from streamgp.tables.times import Written
 from streamgp.tuning.forecaster import Forecaster, in_order
 
 KEPT = 2000  # rows of a stream that forecasts are made of
@@ -109,13 +109,8 @@ class Series:
 
     def shown(self, times: FloatArray) -> list[str]:
         """Times as the stream writes them."""
-        try:
-            zone = dt.datetime.fromisoformat(self._written).tzinfo
-        except ValueError:  # seconds since 1970
-            zone = dt.UTC
-        separator = " " if " " in self._written else "T"
-        moments = [dt.datetime.fromtimestamp(time, zone or dt.UTC) for time in times]
-        return [(one if zone else one.replace(tzinfo=None)).isoformat(separator, "seconds") for one in moments]
+        written = Written.like(self._written, "T")
+        return [written.shown(time) for time in times]
 
 
 class Forecasting:

@@ -15,13 +15,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from streamgp.auto.staged import Chosen
 from streamgp.contract import snapshot
 from streamgp.contract.atomic import discarded_on_error
 from streamgp.contract.waiting import Tickets
-from streamgp.job.few import FewRow
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.reading import Happened
 from streamgp.job.request import told_of_columns
 from streamgp.job.verdict import leaders
 from streamgp.serve import cost
@@ -49,7 +46,6 @@ from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 
-MOST_FEW = 32  # rows of a turn that are few
 SETTLED = 50  # rows after which it is fixed what the columns are
 RUN = "run"  # in a snapshot
 NOTHING = np.empty((0, 5))
@@ -87,14 +83,14 @@ class Noted(NamedTuple):
 
     drift: list[tuple[int, str]]
     alarms: list[tuple[int, str]]
-    chosen: Chosen | None
-    happened: Happened
+    chosen: Any
+    happened: tuple[int, int, bool]
 
     @classmethod
     def of(cls, pipeline: Pipeline, before: Noted | None = None) -> Noted:
         """Of a pipeline; alarms, each of which has a sentence, are written anew only if there are more."""
         happened = pipeline.happened
-        same = before is not None and before.happened.alarms == happened.alarms
+        same = before is not None and before.happened[1] == happened[1]
         return cls(
             pipeline.drift, before.alarms if before is not None and same else pipeline.alarms, pipeline.chosen, happened
         )
@@ -266,25 +262,10 @@ class Learner:
             rows = self._encoded(pipeline, new)
             if not pipeline.schema.ticket:
                 rows = pipeline.encoder.fill(rows)
-        few = pipeline.take_few(rows.X, rows.y, rows.times) if len(new) <= MOST_FEW else None
-        if few is not None:
-            self._detach(pipeline)
-            return *self._told(few, rows.times), self._notes(pipeline, before)
         predicted = pipeline.take(rows, ahead=True)
         self._detach(pipeline)
         answers = [PredictedRow(int(row), *rest) for row, *rest in _table(predicted)]
         return answers, self._scored(pipeline.scored, pipeline.scored.time), self._notes(pipeline, before)
-
-    def _told(self, few: list[FewRow], times: list[str] | None) -> tuple[list[PredictedRow], FloatArray]:
-        """Answer few rows: the answer and the points."""
-        self._keep_past([(one.row, one.observed) for one in few], times)
-        answers = [
-            PredictedRow(row, mean, lower, upper, std)
-            if math.isfinite(mean)
-            else PredictedRow(row, None, None, None, None)
-            for row, _, mean, lower, upper, std in few
-        ]
-        return answers, np.array([one[:-1] for one in few])
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()

@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from streamgp.serve.line_protocol import NANOSECONDS, LineError, Point, points, written
 from streamgp.serve.messages import DriftEvent, RefusedError, Row, StreamSettings
 from streamgp.serve.naming import of_series
 from streamgp.settings import FloatArray
-from streamgp.tables.line_protocol import NANOSECONDS, LineError, Point, points, written
 
 TIME = "time"  # the column of the timestamps
 TARGET = "value"  # the field that is predicted where a new series has several

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.settings import FloatArray
+from streamgp.contract.saved import refuse_unlike
+from streamgp.contract.snapshot import SnapshotError
+from streamgp.settings import FloatArray, whole
 from streamgp.tables.columns import CYCLES, EMPTY, Column, Schema, level_of, short, times_of, values_of
 from streamgp.tables.declared import without_missing
 from streamgp.tables.formats import BadRow, Chunk
@@ -93,6 +95,21 @@ class RowEncoder:
         for at, (column, level) in enumerate(self.joined, len(names) - self.schema.spare):
             names[at] = f"{column}={level}"
         return names
+
+    def known(self) -> dict[str, Any]:
+        """What is known of the rows so far beside the last one, to be saved."""
+        joined = [list(pair) for pair in self.joined]
+        return {"gaps": self.gaps, "joined": joined, "strangers": self.strangers}
+
+    def go_on(self, saved: Mapping[str, Any], last: FloatArray) -> None:
+        """Go on from what ``known`` returned, and the last row."""
+        self.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
+        self.joined = [(str(column), str(level)) for column, level in saved["joined"]]
+        self.strangers = {name: whole("strangers", count) for name, count in saved["strangers"].items()}
+        if len(self.joined) > self.schema.spare:
+            raise SnapshotError(f"the snapshot has more new levels than spare inputs: {self.joined}")
+        refuse_unlike({"last": last}, {"last": self.last})
+        self.last[:] = last
 
     def source_of(self, name: str) -> str:
         """The column that an input is made of."""

@@ -152,7 +152,8 @@ class Delayed(Late):
                 self._begin(waited[None, 1 : 1 + (self._d or 0)], Y, scalar, given, many=False)
             passing.refuse_unfit(self, waited[None, 1 : 1 + (self._d or 0)], Y)
             columns = self._parts(self._waiting[ticket][None])[2]
-            self._take_out(ticket, self._screened(Y), timed(conditions, own))
+            self._last_targets = self._screened(Y)
+            self._take_out(ticket, self._last_targets, timed(conditions, own))
         return passing.shaped(self, columns, many=False)._with(ticket=ticket)
 
     def _learned(self) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgp.tables.line_protocol import LineError, points, written
+from streamgp.serve.line_protocol import LineError, points, written
 
 # Names as line protocol can have them: no line ends, no backslash at the end, no hash at the beginning.
 NAMES = st.text(st.sampled_from("ab1 ,=\\\"'#é_-."), min_size=1, max_size=8).filter(

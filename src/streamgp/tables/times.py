@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.contract.model import StreamModel
-from streamgp.contract.saved import refuse_unlike
 from streamgp.settings import FloatArray
 from streamgp.tables.dates import TimeReader
+from streamgp.tables.kept import Kept
 
 DAY = 86400.0
 UNKNOWN = np.full(256, np.nan)  # times of few rows that have none
@@ -18,7 +18,42 @@ MOST_MARKED = 1000  # rows at which something happened
 MOST_ANCHORS = 256  # rows whose times are kept for good; every other one is dropped when there are more
 
 
-class Times:
+class Written(NamedTuple):
+    """How dates are written.
+
+    Args:
+        zone: in which they are; None: they say none.
+        separator: what stands between day and hour.
+    """
+
+    zone: tzinfo | None = None
+    separator: str = " "
+
+    @classmethod
+    def like(cls, text: str, separator: str) -> Written:
+        """As in a text; seconds since 1970 have no zone, and are in UTC.
+
+        Args:
+            text: a date in ISO 8601, or a number.
+            separator: where the text has none.
+        """
+        try:
+            zone = datetime.fromisoformat(text).tzinfo
+        except ValueError:
+            zone = UTC
+        return cls(zone, next((mark for mark in "T " if mark in text), separator))
+
+    def date(self, seconds: float) -> datetime:
+        """The date so many seconds after 1970 began in UTC, on the clock of the zone."""
+        return datetime.fromtimestamp(seconds, self.zone or UTC)
+
+    def shown(self, seconds: float) -> str:
+        """This date, to the second."""
+        date = self.date(seconds)
+        return (date if self.zone else date.replace(tzinfo=None)).isoformat(self.separator, "seconds")
+
+
+class Times(Kept):
     """Which time a row has: for models one that does not go back, for people as its table writes it, by the clock on
     the wall.
 
@@ -26,6 +61,9 @@ class Times:
         reader: of the times.
         room: last rows whose times are kept.
     """
+
+    state = "times", ("last", "rows", "marked", "moment", "anchors", "every")
+    grows = frozenset({"marked", "anchors"})
 
     def __init__(self, reader: TimeReader, room: int) -> None:
         self._reader = reader
@@ -35,21 +73,14 @@ class Times:
         self._marked = np.empty((0, 2))  # row and time
         self._anchors, self._every = np.empty((0, 2)), np.ones(1, dtype=np.int64)  # row and time, at regular intervals
 
-    def moments(self, texts: Sequence[str] | None, model: StreamModel) -> FloatArray | None:
-        """When rows came, if the model uses it; one that cannot be read, or goes back, counts as the last.
-
-        It is 0 where no time is known so far.
-        """
-        if texts is None or not uses_time(model):
-            return None
+    def moments(self, texts: Sequence[str]) -> FloatArray:
+        """When rows came; a time that cannot be read, or goes back, counts as the last, and 0 before any is known."""
         known = self._forward(texts)
         self._moment[0] = known[-1]
         return np.nan_to_num(known[1:])
 
-    def issued(self, texts: Sequence[str] | None, model: StreamModel) -> FloatArray | None:
-        """When rows came whose targets come later, if the model sees it and does not forget by it; nothing changes."""
-        if texts is None or not uses_time(model) or model._needs_time:
-            return None
+    def coming(self, texts: Sequence[str]) -> FloatArray:
+        """The same of rows that would each come next; nothing changes."""
         return np.nan_to_num(self._forward(texts)[1:])
 
     def _forward(self, texts: Sequence[str]) -> FloatArray:
@@ -128,26 +159,3 @@ class Times:
         if not np.any(self._last[np.isfinite(self._last)] % DAY) and not moment % DAY:
             return f"{date:%Y-%m-%d}"
         return f"{date:%Y-%m-%d %H:%M:%S}" if moment % 60 else f"{date:%Y-%m-%d %H:%M}"
-
-    # The state.
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The state by name."""
-        own = {"last": self._last, "rows": self._rows, "marked": self._marked, "moment": self._moment}
-        own |= {"anchors": self._anchors, "every": self._every}
-        return {f"times.{name}": array for name, array in own.items()}
-
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
-        """Go on from saved arrays."""
-        wanted = self.arrays()
-        saved = {name: tensors[name] for name in wanted if name in tensors}
-        for name in ("times.marked", "times.anchors"):
-            wanted[name] = np.empty((len(saved.get(name, ())), 2))
-        refuse_unlike(saved, wanted)
-        for name in wanted:
-            setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
-
-
-def uses_time(model: StreamModel) -> bool:
-    """Whether a model uses the times of rows."""
-    return model._needs_time or model._sees_time

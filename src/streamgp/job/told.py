@@ -1,0 +1,80 @@
+"""What is told of a run in words: its abnormal rows, its changes, and how much columns count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from streamgp.contract.model import StreamModel
+from streamgp.job.changes import StreamChange
+from streamgp.job.scores import shown
+from streamgp.job.within import model_with
+from streamgp.tables.columns import NEW_LEVEL, Schema
+from streamgp.tables.encoding import RowEncoder
+from streamgp.wrappers.alarms import Alarm
+
+ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
+COUNTED = {
+    "spike": ("spike", "spikes"),
+    "level": ("change of the level", "changes of the level"),
+    "relation": ("change of the relation", "changes of the relation"),
+}
+FAINT = 0.02  # a smaller shift of the targets, as a part of their level, is none to be told
+
+
+def of_alarm(alarm: Alarm, names: Sequence[str]) -> str:
+    """Why a row is abnormal, by the names of its inputs."""
+    cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {names[alarm.cause]}"
+    seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected"
+    chance = (
+        f"p = {alarm.p_value:.1g}"
+        if alarm.kind == "spike"
+        else f"by chance at most once in {shown(1 / alarm.p_value)} rows"
+    )
+    return f"alarm, {ALARMS[alarm.kind]}: {seen}, {chance}{cause}"
+
+
+def counted_alarms(counts: Mapping[str, int]) -> str:
+    """How many alarms there were of each kind; empty where there were none."""
+    return ", ".join(f"{count} {COUNTED[kind][count > 1]}" for kind, count in counts.items() if count)
+
+
+def of_change(change: StreamChange, schema: Schema) -> str:
+    """What has changed."""
+    target, unit = schema.target, schema.column(schema.target).form
+    shift, level = change.shift, change.level
+    by = f"{shown(abs(shift))}{unit and ' '}{unit}"
+    if abs(level) > abs(shift):
+        by += f" ({100 * abs(shift / level):.0f}%)"
+    if abs(shift) < FAINT * max(abs(level), abs(shift)):
+        return f"{target} depends on its inputs otherwise than before"
+    return f"{target} is {by} {'higher' if shift > 0 else 'lower'} than the same inputs gave before"
+
+
+def importance(model: StreamModel, encoder: RowEncoder, inputs: Sequence[str]) -> dict[str, float]:
+    """How much each column counts, as shares, the largest first; empty where models cannot tell.
+
+    Of auto by how far predictions of the last rows move (auto/importance.py), of other models by lengthscales. It takes
+    as long as a few thousand predictions.
+
+    Args:
+        model: of a run.
+        encoder: of its rows.
+        inputs: the names of the model's inputs, those of the encoder first, then past targets.
+    """
+    columns, past = [encoder.source_of(name) for name in encoder.input_names], f"past {encoder.schema.target}"
+    if (auto := model_with(model, "importance")) is not None:
+        names = list(dict.fromkeys(columns))
+        groups = [[i for i, one in enumerate(columns) if one == name] for name in names]
+        shares = dict(zip([*names, past], auto.importance(groups).tolist(), strict=False))
+    else:
+        columns += [past] * (len(inputs) - len(columns))
+        try:
+            weights = model.relevance().inputs
+        except (ValueError, RuntimeError):
+            return {}
+        shares = dict.fromkeys(columns, 0.0) if len(weights) == len(columns) else {}
+        for name, weight in zip(shares and columns, weights.tolist(), strict=False):
+            shares[name] += weight
+    shares.pop(NEW_LEVEL, None)
+    total = sum(shares.values()) or 1.0
+    return {name: share / total for name, share in sorted(shares.items(), key=lambda item: -item[1])}
