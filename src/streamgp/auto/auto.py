@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.auto import clock, forest
-from streamgp.auto.candidates import CANDIDATES, DEFAULT, seconds, sizes_of
+from streamgp.auto import clock, forest, needed
+from streamgp.auto.candidates import CANDIDATES, DEFAULT, sizes_of
 from streamgp.auto.choosing import Chosen
 from streamgp.auto.features import LONGER_LAGS, Layout, default_lags
 from streamgp.auto.importance import importance
@@ -120,6 +120,7 @@ class Auto(StreamModel):
             "background": switch("background", background),
             "trees": trees is not False,
         }
+        needed.compile_first()  # together, before experts ask for their parts
         self._tables: tuple[Table, ...] = (self._fresh(1),)
 
     def lags_for(self, d: int) -> int:
@@ -319,6 +320,11 @@ class Auto(StreamModel):
     def changes(self) -> list[int]:
         """Rows, from 0, after which the stream changed; of the first output."""
         return list(self._shown.events)
+
+    @property
+    def next_change(self) -> int:
+        """The number of rows after which experts are built or join next, which takes longer than a row."""
+        return min(table.next_build for table in self._tables)
 
     @property
     def without_trees(self) -> str:

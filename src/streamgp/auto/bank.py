@@ -51,7 +51,7 @@ class Line(NamedTuple):
     columns: tuple[int, ...] = ()
     origin: int = -1
     process: OnlineGP | None = None
-    units: FloatArray = np.zeros((2, 0))  # noqa: RUF012  never written
+    units: FloatArray = np.zeros((2, 0))
     target_units: FloatArray = np.array([0.0, 1.0])
     timed: bool = False
     varies: bool = True

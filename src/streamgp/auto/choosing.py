@@ -123,8 +123,20 @@ def joins(table: Any) -> list[int]:
     return sorted({*(rows for rows in (early(table), 3 * early(table)) if rows < table.warmup), table.warmup})
 
 
-def next_change(table: Any) -> float:
-    """The first row after the present one after which something changes."""
+def next_change(table: Any) -> int:
+    """The first row after the present one after which something may change.
+
+    An alarm is answered at a row that comes after it, however rows are handed over.
+    """
+    build = next_build(table)
+    if not table.drift:
+        return build
+    seen, soonest = int(table.clock[SEEN]), built_from(min(early(table), table.warmup))
+    return min(build, seen + soonest - seen % soonest)
+
+
+def next_build(table: Any) -> int:
+    """The first row after the present one after which lines are built or join."""
     seen, generation, alarmed, _ = table.clock.tolist()
     first, warmup = early(table), table.warmup
     rows = {LINES_FROM, *map(built_from, joins(table)), *(task.due for task in table.tasks)}
@@ -134,9 +146,6 @@ def next_change(table: Any) -> float:
         rows |= {generation + row for join in joins(table) for row in (built_from(join), join)} if alarmed else set()
     if table.trees:
         rows.add(forest.next_due(seen))
-    if table.drift:  # an alarm is answered at a row that comes after it, however rows are handed over
-        soonest = built_from(min(first, warmup))
-        rows.add(seen + soonest - seen % soonest)
     return min(row for row in rows if row > seen)
 
 

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from functools import cache
 
+from streamgp.auto import step
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
 from streamgp.process import budget, features, memory, observation, stream, temporal_evidence
 from streamgp.process import time as passing
-from streamgp.process.adapt import sngd
-from streamgp.recipes import naive
-from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, seats, single
+from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
 
 # Naive values and least squares, which predict the first rows.
 FIRST = (
     stream.run_fixed,
+    step.see,
+    step.run_lines,
+    step.weigh,
     conformal.calibrate,
-    single.take,
     ladder.evaluate,
     aggregation.combine,
-    aggregation.learn_issued,
     outliers.screen,
     outliers.strike_out,
     outliers.doubt,
     drift.watch_beside,
     scaling.to_standard,
-    scaling.from_standard,
-    seats.take,
-    naive.average,
     checks.check,
     spacing.note,
     spacing.usual,
@@ -38,15 +35,10 @@ OVER_TIME = (passing.arrive, passing.pass_time, passing.report_components)
 TUNING = (*KERNELS, memory.walk)
 # Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
-    conformal.in_turn,  # of predictions some rows ahead
-    aggregation.in_turn,
     temporal_evidence.regular,
     *TUNING,
     features.kernel_values,
     stream.run_growing,
-    sngd.before_learning,
-    sngd.after_learning,
-    sngd.count_moved,
     budget.least_distinct,
     *OVER_TIME,
     observation.as_gaussian,

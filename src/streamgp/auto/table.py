@@ -361,6 +361,12 @@ class Table(StreamModel):
             self._next = choosing.next_change(self)
         return self._next
 
+    @property
+    def next_build(self) -> int:
+        """The number of rows after which lines are built or join next, or the first rows are looked at again."""
+        seen = int(self.clock[choosing.SEEN])
+        return min([choosing.next_build(self), *(look for look in self._looks if look > seen)])
+
     def _may_fail(self) -> bool:
         return int(self.clock[choosing.SEEN]) + 1 in (self._next_change(), *self._looks)
 

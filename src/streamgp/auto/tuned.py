@@ -310,6 +310,11 @@ class Tuned(StreamModel):
     # What can be read.
 
     @property
+    def next_change(self) -> float:
+        """The number of rows after which a model is built or takes over next."""
+        return min((at for at in (*self._starts, *self._starts.values()) if at > self.rows_seen), default=np.inf)
+
+    @property
     def rows_seen(self) -> int:
         return 0 if self._d is None else int(self._seen[0])
 

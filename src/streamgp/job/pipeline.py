@@ -9,9 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from streamgp.contract import passing, snapshot
+from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import part
+from streamgp.contract.lanes import ISSUE, LEARN, ONE
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, packed, unpacked
+from streamgp.contract.prediction import Prediction
 from streamgp.contract.waiting import Tickets
 from streamgp.job import told
 from streamgp.job.ahead import compile_ahead
@@ -31,7 +33,6 @@ from streamgp.tables.source import Position, RowsError
 from streamgp.tables.times import Times
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.alarms import Alarm
-from streamgp.wrappers.issuing import issued_width, learn_issued, unresolved
 
 MODEL = "model"  # in a file
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
@@ -291,11 +292,18 @@ class Pipeline:
                 "where targets come late"
             )
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        stream, conditions = self.stream, None
+        stream, conditions = passing.started_for(self.stream, own), None
         if rows.times is not None and uses_time(stream) and not stream._needs_time:
             conditions = passing.conditions_at(stream, self.times.coming(rows.times), len(own), many=True)
-        p, lines = unresolved(stream, own, conditions)
-        return np.hstack([self.yardsticks.issue(own, advance=False), lines, packed(p, 1)])
+        passing.refuse_unfit(stream, own, many=True)
+        width = stream._kept_width
+        lines = np.full((len(own), width + len(stream._columns)), np.nan)
+        for t, line in enumerate(lines):  # each row goes into the memory, and out again
+            undo, kept = undo_of(stream), line[None, :width]
+            columns = stream._pass(ONE[ISSUE], own[t : t + 1].copy(), None, part(conditions, t, t + 1), kept)
+            undo()
+            line[width:] = columns[:, 0, 0]
+        return np.hstack([self.yardsticks.issue(own, advance=False), own, lines])
 
     def issued(self, lines: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -306,14 +314,14 @@ class Pipeline:
         return self._issued(lines, np.zeros(len(lines), dtype=int), np.full(len(lines), np.nan))
 
     def _issued(self, lines: FloatArray, numbers: np.ndarray, y: FloatArray) -> PredictedRows:
-        kept, _, numbers_of_p = self._parts_of(lines)
-        p = unpacked(numbers_of_p, self.stream._empty()._each(lambda column: column[:, None]), 1)
-        return self._columns(p._each(lambda column: column[:, 0]), numbers, y, kept)
+        kept, _, _, columns = self._parts_of(lines)
+        return self._columns(self.stream._told(list(columns.T)), numbers, y, kept)
 
     def _parts_of(self, lines: FloatArray) -> list[FloatArray]:
-        """Of lines, what yardsticks keep, what it takes to learn the rows, and what was predicted."""
-        width = self.yardsticks.width(len(self.schema.input_names))
-        return np.split(lines, [width, width + issued_width(self.stream)], axis=1)
+        """Of lines, what yardsticks keep, inputs, what it takes to learn the rows, and what was predicted."""
+        d = len(self.schema.input_names)
+        width = self.yardsticks.width(d)
+        return np.split(lines, [width, width + d, lines.shape[1] - len(self.stream._columns)], axis=1)
 
     def resolve(self, lines: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
         """Learn late targets in the order in which they come; each counts as a row.
@@ -324,14 +332,17 @@ class Pipeline:
             times: when they came, if models forget by time; None: when the last row came.
         """
         time, stream = self._moments([""] * len(y) if times is None else times), self.stream
-        kept, own, _ = self._parts_of(lines)
+        kept, own, waited, _ = self._parts_of(lines)
         learned = np.empty(len(y))
-        for t, line in enumerate(own):
-            Y = y[t : t + 1, None]
+        for t in range(len(y)):
+            Y, x = y[t : t + 1, None].copy(), np.ascontiguousarray(own[t : t + 1])
             conditions = passing.conditions_of(stream, 1, Y, time=part(time, t, t + 1), many=True)
-            with passing.whole(stream, quick=True):
+            known = stream._shape.covers(certain=True)
+            with passing.whole(stream, quick=known):
+                if not known:
+                    stream._begin(x, Y, True, True, many=False)
                 Y = stream._screened(Y)
-                learn_issued(stream, line, Y, conditions, last=False, unchanged=False)
+                stream._pass(ONE[LEARN], x, Y, conditions, waited[t : t + 1].copy())
             learned[t] = Y[0, 0]
         self.yardsticks.resolve(kept, learned)
         y, numbers = self.refused.take(y, learned, self.rows + 1), np.arange(self.rows + 1, self.rows + len(y) + 1)

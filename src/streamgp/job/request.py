@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
-from streamgp.auto.budget import DEFAULT, seconds
-from streamgp.auto.candidates import CANDIDATES, candidate
+from streamgp.auto.candidates import CANDIDATES, DEFAULT, candidate, seconds
 from streamgp.contract.model import StreamModel
 from streamgp.job.expressions import value_of
 from streamgp.job.named import kind_by_name, model_by_name

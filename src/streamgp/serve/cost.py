@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from streamgp.arrays import inspector
-from streamgp.auto.budget import Budget
-from streamgp.auto.candidates import CANDIDATES, candidate
+from streamgp.auto.candidates import CANDIDATES, candidate, sizes_of
 from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import StreamModel
 from streamgp.encoded.model import Encoded
@@ -119,7 +118,7 @@ def refuse(request: Request, d: int, pending: int) -> None:
         pending: rows that can wait for their targets.
     """
     if request.model == AUTO:
-        sizes = Budget.of(request.run.budget).sizes
+        sizes = sizes_of(request.run.budget)
         models = total(measured(candidate(name, d, request.own, sizes), d) for name in CANDIDATES).times(AUTO_SETS)
     else:
         models = measured(Tuned(request.build(d), warmup=request.run.warmup, drift=request.run.drift)._model, d)
