@@ -14,7 +14,7 @@ from streamgp.auto.features import LONGER_LAGS, Layout, default_lags
 from streamgp.auto.importance import importance
 from streamgp.auto.lines import Builder
 from streamgp.auto.table import Plan, Table
-from streamgp.contract import freerun, passing
+from streamgp.contract import freerun
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.lanes import ADVANCE, PREDICT
@@ -176,14 +176,14 @@ class Auto(StreamModel):
         Y: FloatArray | None,
         conditions: FloatArray | None,
         kept: FloatArray | None,
-    ) -> FloatArray | None:
+    ) -> FloatArray:
         Z, width = self._upcoming(ops, X, conditions), 0 if kept is None else kept.shape[1] // len(self._tables)
         said = []
         for j, table in enumerate(self._tables):
             y = None if Y is None else np.ascontiguousarray(Y[:, j : j + 1])
             own = None if kept is None else kept[:, j * width : (j + 1) * width]
             said.append(table._pass(ops, Z, y, _of_output(conditions, j), own))
-            if Y is not None:  # who looks for refused targets finds those that were doubted, too
+            if Y is not None and y is not None:  # who looks for refused targets finds those that were doubted, too
                 Y[:, j] = y[:, 0]
         return said[0] if len(said) == 1 else np.concatenate(said, axis=2)
 
@@ -237,7 +237,7 @@ class Auto(StreamModel):
         return sum(table._kept_width for table in self._tables)
 
     @property
-    def _columns(self) -> tuple[str, ...]:
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._tables[0]._columns
 
     def _told(self, columns: Sequence[Any]) -> Prediction:
@@ -261,9 +261,6 @@ class Auto(StreamModel):
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         rows = [table._last_row() for table in self._tables]
         return rows[0][0], np.concatenate([y for _, y in rows])
-
-    def _empty(self) -> Prediction:
-        return passing.empty_like(self, self._told([np.empty((0, 1))] * len(self._columns)))
 
     # What can be read.
 

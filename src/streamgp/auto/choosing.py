@@ -132,7 +132,7 @@ def next_change(table: Any) -> int:
     if not table.drift:
         return build
     seen, soonest = int(table.clock[SEEN]), built_from(min(early(table), table.warmup))
-    return min(build, seen + soonest - seen % soonest)
+    return int(min(build, seen + soonest - seen % soonest))
 
 
 def next_build(table: Any) -> int:
@@ -146,7 +146,7 @@ def next_build(table: Any) -> int:
         rows |= {generation + row for join in joins(table) for row in (built_from(join), join)} if alarmed else set()
     if table.trees:
         rows.add(forest.next_due(seen))
-    return min(row for row in rows if row > seen)
+    return int(min(row for row in rows if row > seen))
 
 
 # Rows.

@@ -173,7 +173,7 @@ class Builder(NamedTuple):
         order = np.argsort(rows.F[:, self.layout.clock], kind="stable")  # late targets came in another order
         rows = Rows(rows.F[order], rows.y[order], None)
         times = rows.F[:, self.layout.clock]
-        known = over_time.found(rows.y, times, self.layout.seasons, tune=self.tune)
+        known: Any = over_time.found(rows.y, times, self.layout.seasons, tune=self.tune)
         if known is None:
             return []
         names = over_time.ALONE, over_time.WITH_INPUTS

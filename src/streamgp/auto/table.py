@@ -171,7 +171,7 @@ class Table(StreamModel):
             if late is None and int(self.clock[choosing.SEEN]) in self._looks and ops[stop - 1, 1] & LEARN:
                 self._look_back()
             start = stop
-        if late is not None:
+        if kept is not None and late is not None:
             kept[:] = np.hstack(late)
         return out
 
@@ -325,11 +325,11 @@ class Table(StreamModel):
         d, F, none = self.layout.own, np.empty((len(X), self.layout.width)), np.zeros(1, dtype=np.int64)
         for t, past in enumerate(pasts):
             F[t] = past.see(np.ascontiguousarray(X[t : t + 1, :d]), ticks, past.known, none)[0]
-        return self._asked(F)[:3]
+        return np.asarray(self._asked(F)[:3])
 
     def means(self, F: FloatArray) -> FloatArray:
         """What would be predicted of rows with these features, (n,)."""
-        return self._asked(F)[0]
+        return np.asarray(self._asked(F)[0])
 
     def _asked(self, F: FloatArray) -> FloatArray:
         told = np.empty((len(self._columns), len(F), 1))

@@ -146,23 +146,19 @@ class Tuned(StreamModel):
         Y: FloatArray | None,
         conditions: FloatArray | None,
         kept: FloatArray | None,
-    ) -> FloatArray | None:
+    ) -> FloatArray:
         d = self._d or 0
         if kept is not None:  # a row that waits keeps its inputs, too
             new = ops[ops[:, 1] & LEARN == 0, 0]
             kept[new, :1], kept[new, 1 : 1 + d] = 0.0, X[new]
         within = None if kept is None else kept[:, 1 + d :]
-        out, start = None, 0
+        out, start = np.full((len(self._columns), len(X), self._p or 1), np.nan), 0
         while start < len(ops):
             stop = self._until(ops, start)
             given = None if conditions is None else conditions[start:stop]
             first = self._keep(ops[start:stop], X, Y, given, kept)
-            said = self._model._pass(ops[start:stop], X, Y, given, within)
-            if start == 0 or out is None:
-                out = said
-            elif said is not None:
-                told = ops[start:stop, 0]
-                out[:, told] = said[:, told]
+            said, told = self._model._pass(ops[start:stop], X, Y, given, within), ops[start:stop, 0]
+            out[:, told] = said[:, told]
             if first != int(self._seen[0]):
                 self._change()
             start = stop
@@ -285,7 +281,7 @@ class Tuned(StreamModel):
         return int(self._seen[0]) + 1 in {*self._starts, *self._starts.values()} or super()._may_fail()
 
     @property
-    def _columns(self) -> tuple[str, ...]:
+    def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._model._columns
 
     def _told(self, columns: Sequence[Any]) -> Prediction:
@@ -303,9 +299,6 @@ class Tuned(StreamModel):
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._model._last_row()
-
-    def _empty(self) -> Prediction:
-        return self._model._empty()
 
     # What can be read.
 
