@@ -298,7 +298,7 @@ class Fleet(Models):
         if self._waiting is None:
             raise KeyError("no row has been issued")
         places = self._waiting.find(given)
-        d, p, scalar, certain = self._shape
+        d, p, scalar, certain, _ = self._shape
         came = arrival(self._waiting.models_of(places), self._waiting.kept(places)[:, :d], self.size)
         Y, scalar = targets(Y, came, p)
         rows = came.rows(self._waiting.kept(places)[:, :d], Y)

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract import freerun, inputs, spacing
-from streamgp.contract.conditions import TIME, Moment, refuse_past
+from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, any_of
 from streamgp.contract.model import Change, Relevance
@@ -176,7 +176,11 @@ class OnlineGP(CompiledModel):
         prior = self._prior_mean(X)
         if Y is not None and prior is not None:
             Y = Y - prior
-        width = 3 if any_of(ops, ADVANCE | LEARN) or not self._has_components else len(self._columns)
+        if conditions is None and kept is not None and self._linear is not None and any_of(ops, LEARN):
+            # The weights of a mean are of no time: a row that waited passes none.
+            conditions = np.full((len(ops), NOISE + 1), np.nan)
+            conditions[ops[:, 1] & ADVANCE == 0, TIME] = self._state.clock[SEEN, 0]
+        width = 3 if any_of(ops, LEARN) or not self._has_components else len(self._columns)
         columns = np.zeros((width, len(X), self._state.last_target.size))
         self._do(ops, X, Y, conditions, kept, columns)
         columns = self._likelihood.columns(columns)
