@@ -136,8 +136,6 @@ def test_a_fleet_that_keeps_no_rows():
     [
         ("tickets", 1, 5, "tickets must be different whole numbers below 2"),
         ("models", 0, 9, "waiting.models must be"),
-        ("newest", 0, 9, "waiting.newest must be"),
-        ("fresh", 0, 2, "waiting.fresh must be"),
         ("expired", 0, -1, "waiting.expired must be"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.contract import snapshot
+from streamgp.contract.lanes import ADVANCE, ONE, TELL
 from tests.contract.models import EXAMPLES, KINDS, D, parameters
 from tests.contract.test_contract import stream
 
@@ -368,8 +369,8 @@ def test_forecast_needs_the_target_of_the_last_row():
     for t in (last, *early):  # the units change on the way
         model.resolve(t, Y[t])
         plain.learn_one(X[t], Y[t])
-    plain.learn_one(X[8], None)  # the last row again; its target
-    plain._recall(np.array([Y[8]]))
+    # The last row again, and its target, which is not learned.
+    plain._pass(ONE[ADVANCE | TELL], X[8:9].copy(), np.array([[Y[8]]]), None, None)
     expected = plain.forecast(3, feedback=[0, 1, 2], trajectories=1)
     np.testing.assert_allclose(model.forecast(3, feedback=[0, 1, 2], trajectories=1).mean, expected.mean, atol=1e-12)
 
