@@ -79,7 +79,7 @@ def test_the_oldest_rows_expire():
     assert fleet.issue(np.ones((10, D)), ids=np.zeros(10, dtype=int)).ticket.tolist() == list(range(4, 14))
     assert (fleet.pending, fleet.expired) == (3, 11)
     fleet.resolve([13, 11, 12], [1.0, 2.0, np.nan])
-    assert (fleet.pending, fleet.rows_seen.tolist()) == (0, [3, 0, 0])
+    assert (fleet.pending, fleet.rows_seen.tolist()) == (0, [12, 2, 0])
 
 
 def test_waiting_rows_follow_their_models():
