@@ -206,8 +206,8 @@ class OnlineGP(CompiledModel):
         if self._one_step:
             super()._do(ops, X, Y, conditions, kept, columns)
             return
-        given = (NONE if one is None else one for one in (Y, conditions, kept))
-        do = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
+        given = [NONE if one is None else one for one in (Y, conditions, kept)]
+        do: Any = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
         status, at = do(self._run, self._numbers, self._lanes, ops, X, *given, columns)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
@@ -324,7 +324,8 @@ class OnlineGP(CompiledModel):
                 ("inputs", *(term.name for term in self._beside)), columns[3::2], columns[4::2], strict=True
             )
         }
-        return TimePrediction(*columns[:3], named)
+        mean, variance, noise = columns[:3]
+        return TimePrediction(mean, variance, noise, named)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         within, mean = Draws(self, count, steps), self._mean

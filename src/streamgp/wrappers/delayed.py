@@ -56,7 +56,7 @@ class Delayed(Late):
         super()._start(d, p)
         self._waiting = Waiting(self._places, self._line_width)
         if before is not None:  # rows wait, but no target has come
-            order = np.argsort(before.tickets)[-len(before) :] if len(before) else []
+            order = np.argsort(before.tickets)[len(before.tickets) - len(before) :]
             self._waiting.tickets[:] = before.tickets
             for place, line in zip(order, self._widened(before.rows[order], d, p), strict=True):
                 self._waiting.rows[place] = line
