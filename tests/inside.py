@@ -124,7 +124,7 @@ class Stopped(sg.KRLST):
     def __init__(self, capacity=8):
         super().__init__(capacity=capacity)
 
-    def _advance(self, X, Y, report, conditions=None):
+    def _pass(self, ops, X, *given):
         if len(X) > 5:
             raise KeyboardInterrupt
-        return super()._advance(X, Y, report, conditions)
+        return super()._pass(ops, X, *given)

@@ -10,6 +10,7 @@ from scipy.integrate import quad
 
 import streamgp as sg
 from streamgp import evaluate
+from streamgp.contract.lanes import ISSUE, LEARN, ONE
 from streamgp.contract.laws import ladder_levels
 from streamgp.contract.model import Shape
 
@@ -308,11 +309,11 @@ class Failing(sg.KRLST):
     def __init__(self):
         super().__init__()
 
-    def _advance(self, X, Y, report, conditions=None):
-        p = super()._advance(X, Y, report, conditions)
+    def _pass(self, ops, X, *given):
+        columns = super()._pass(ops, X, *given)
         rows = self.rows_seen - len(X) + np.arange(len(X))
-        p.mean[(rows >= 200) & (rows < 250)] = np.nan
-        return p
+        columns[0, (rows >= 200) & (rows < 250)] = np.nan
+        return columns
 
 
 def test_predictions_that_are_no_numbers_leave_no_trace():
@@ -651,18 +652,27 @@ def random_walk(rows: int, seed: int) -> np.ndarray:
 def waiting_model(horizon: int) -> sg.Calibrated:
     """Predicts that a target is the input of its row."""
     model = sg.Calibrated(sg.InputValue(0))
-    model._expect_late(horizon, 0)
-    model._prepare(Shape(1, 1, scalar=True, certain=True))
+    model._prepare(Shape(1, 1, scalar=True, certain=True, ahead=horizon))
     return model
+
+
+def issue(model, x):
+    """The prediction of a row whose target comes later, and its line."""
+    line = np.full((1, model._kept_width), np.nan)
+    return model._told(list(model._pass(ONE[ISSUE], x[None], None, None, line))), line
+
+
+def resolve(model, x, y, line):
+    model._pass(ONE[LEARN], x[None], y[None], None, line)
 
 
 def intervals_ahead(y: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     model, (lower, upper), waiting = waiting_model(horizon), np.full((2, len(y)), np.nan), {}
     for t in range(len(y)):
         if t - horizon in waiting:
-            model._resolve(y[None, t - horizon : t - horizon + 1], y[None, t : t + 1], waiting.pop(t - horizon), None)
+            resolve(model, y[t - horizon : t - horizon + 1], y[t : t + 1], waiting.pop(t - horizon))
         if t + horizon < len(y):
-            p, waiting[t] = model._issue(y[None, t : t + 1])
+            p, waiting[t] = issue(model, y[t : t + 1])
             lower[t + horizon], upper[t + horizon] = p.lower[0, 0], p.upper[0, 0]
     return lower, upper
 
@@ -677,7 +687,7 @@ def test_trackers_lose_by_what_they_said_when_a_late_row_was_issued() -> None:
             error = y[t] - y[t - horizon]
             losses, loss, recent = state.losses[0].copy(), state.loss[0].copy(), float(state.recent_rows[0])
             streaks = state.streaks[0].copy()
-            model._resolve(y[None, t - horizon : t - horizon + 1], y[None, t : t + 1], issued, None)
+            resolve(model, y[t - horizon : t - horizon + 1], y[t : t + 1], issued)
             if t > 50 and np.abs(streaks).max() < 2:  # no bound follows at once, which would reset the losses
                 rows += 1
                 for side, sign in enumerate((-1.0, 1.0)):
@@ -687,7 +697,7 @@ def test_trackers_lose_by_what_they_said_when_a_late_row_was_issued() -> None:
                     expected = (1.0 - 1.0 / 500) * losses[side, 5:] + np.minimum(each / average, 100.0)
                     found = state.losses[0, side, 5:]
                     np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-8, atol=1e-8)
-        waiting[t] = (*model._issue(y[None, t : t + 1]), model._numbers.state.trackers[0].copy())
+        waiting[t] = (*issue(model, y[t : t + 1]), model._numbers.state.trackers[0].copy())
     assert rows > 50
 
 
@@ -695,11 +705,11 @@ def test_bounds_from_few_overlapping_errors_are_those_of_students_t() -> None:
     horizon, y = 6, random_walk(80, 1)
     model = waiting_model(horizon)
     for t in range(horizon, len(y)):
-        _, issued = model._issue(y[None, t - horizon : t - horizon + 1])
-        model._resolve(y[None, t - horizon : t - horizon + 1], y[None, t : t + 1], issued, None)
-        wide = model._issue(y[None, t : t + 1])[0]
+        x = y[t - horizon : t - horizon + 1]
+        resolve(model, x, y[t : t + 1], issue(model, x)[1])
+        wide = issue(model, y[t : t + 1])[0]
         model._ahead = 1
-        plain = model._issue(y[None, t : t + 1])[0]
+        plain = model._told(list(model._predicted(y[None, t : t + 1])))
         model._ahead = horizon
         count = t - horizon + 1
         factor = stats.t.ppf(0.95, max(count / horizon, 1.0)) / stats.norm.ppf(0.95)

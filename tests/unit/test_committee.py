@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.lanes import ISSUE, LEARN, ONE
 from streamgp.wrappers import aggregation
+from streamgp.wrappers.aggregation import ISSUED
 from tests.inside import Stopped, called
 
 rng = np.random.default_rng(3)
@@ -82,11 +84,10 @@ class Absurd(sg.KRLST):
     def __init__(self, capacity=8):
         super().__init__(capacity=capacity)
 
-    def _advance(self, X, Y, report, conditions=None):
-        p = super()._advance(X, Y, report, conditions)
-        if p is not None:
-            p.mean[np.arange(len(p.mean)) + self.rows_seen - len(p.mean) >= 20] = self.said
-        return p
+    def _pass(self, ops, X, *given):
+        columns = super()._pass(ops, X, *given)
+        columns[0, np.arange(len(X)) + self.rows_seen - len(X) >= 20] = self.said
+        return columns
 
 
 @pytest.mark.parametrize("said", [np.nan, np.inf, 1e200, -1e80])
@@ -184,14 +185,19 @@ def test_a_member_that_joined_after_a_row_was_issued_is_not_judged_by_it():
     one, other = (sg.Committee(members(), rule="stacked") for _ in range(2))
     for model in (one, other):
         model.learn_many(X[:40], y[:40])
-    (_, issued), (_, same) = one._issue(X[40:41]), other._issue(X[40:41])
+    lines = [np.full((1, model._kept_width), np.nan) for model in (one, other)]
+    for model, line in zip((one, other), lines, strict=True):
+        model._pass(ONE[ISSUE], X[40:41], None, None, line)
     one.retire(0)
     one.add(sg.SOGP(capacity=8))
-    one._resolve(X[40:41], y[40:41, None], issued, None)
-    other._resolve(X[40:41], y[40:41, None], same, None)
+    issued = np.full((1, one._kept_width), np.nan)
+    one.copy()._pass(ONE[ISSUE], X[40:41], None, None, issued)  # what the members themselves keep
+    issued[:, :ISSUED] = lines[0][:, :ISSUED]
+    one._pass(ONE[LEARN], X[40:41], y[40:41, None].copy(), None, issued)
+    other._pass(ONE[LEARN], X[40:41], y[40:41, None].copy(), None, lines[1])
     np.testing.assert_array_equal(one._errors[:, 2:, :2], other._errors[:, 2:, 1:])  # of those who stayed
     before = one.copy()
-    before._resolve(X[40:41], np.full((1, 1), np.nan), issued, None)
+    before._pass(ONE[LEARN], X[40:41], np.full((1, 1), np.nan), None, issued)
     np.testing.assert_array_equal(one._errors[:, :, 2], before._errors[:, :, 2])
 
 

@@ -447,9 +447,9 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
         if len(taken) == 40:
             raise KeyboardInterrupt
         taken.append(args)
-        return sg.DriftAware._advance_some(model, *args)
+        return sg.DriftAware._some(model, *args)
 
-    monkeypatch.setattr(model, "_advance_some", interrupted)
+    monkeypatch.setattr(model, "_some", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.learn_many(X[290:], y[290:])
     monkeypatch.undo()

@@ -174,7 +174,8 @@ def with_slopes(model: Any, X: FloatArray, conditions: FloatArray | None, *, man
     elif variance.shape != mean.shape:
         variance = np.repeat(variance, mean.shape[1], axis=1)
     gradients = (mean, variance) if many else (mean[0], variance[0])
-    return p._shaped(scalar=model._shape.scalar, many=many)._with_gradients(*gradients)
+    told: Prediction = p._shaped(scalar=model._shape.scalar, many=many)._with_gradients(*gradients)
+    return told
 
 
 def shaped(model: Any, columns: FloatArray, *, many: bool) -> Prediction:

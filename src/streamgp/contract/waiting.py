@@ -100,10 +100,6 @@ class Waiting:
             raise ValueError("tickets has one of them twice; each row has one target")
         return places
 
-    def follow(self, places: np.ndarray, tickets: np.ndarray, rows: FloatArray) -> None:
-        """Let rows, (n, width), wait in the places of others whose targets have come."""
-        self.tickets[places], self.rows[places] = tickets, rows
-
     def resolve(self, places: np.ndarray | int) -> None:
         """Free the places of rows that wait no longer."""
         self.rows[places], self.tickets[places] = 0.0, -1

@@ -298,7 +298,7 @@ class Fleet(Models):
         if self._waiting is None:
             raise KeyError("no row has been issued")
         places = self._waiting.find(given)
-        d, p, scalar, certain = self._shape
+        d, p, scalar, certain, _ = self._shape
         came = arrival(self._waiting.models_of(places), self._waiting.kept(places)[:, :d], self.size)
         Y, scalar = targets(Y, came, p)
         rows = came.rows(self._waiting.kept(places)[:, :d], Y)
@@ -356,7 +356,7 @@ class Fleet(Models):
         X = plain(X, "X", self._whole)
         as_came = as_came and not self._recipe._needs_time  # times are compared model by model
         came = arrival(ids, X, self.size, as_came and self._engine is not None and self._engine.checks_rows)
-        d, _, scalar, _ = self._shape
+        d, scalar = self._shape.d, self._shape.scalar
         if d is not None and X.shape[-1] != d:
             raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
         return came, X, scalar

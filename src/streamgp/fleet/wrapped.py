@@ -72,7 +72,7 @@ def shape_of(model: StreamModel) -> tuple[AroundShape, int, np.ndarray]:
     for one in model._family():
         if isinstance(one, Calibrated):
             record = one._numbers.records[0]
-            parts, at = one._parts, tuple(record["at"][name].item() for name in Model._fields[2:])
+            parts, at = 4 + one._rungs, tuple(record["at"][name].item() for name in Model._fields[2:])
             plan = np.array([float(record["plan"][name]) for name in Plan._fields])
         if isinstance(one, Standardize):
             standard = one

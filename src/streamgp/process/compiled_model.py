@@ -79,7 +79,7 @@ class CompiledModel(StreamModel):
 
     @property
     def _kept_width(self) -> int:
-        return 1 + self._numbers.work.seen.size
+        return 1 + int(self._numbers.work.seen.size)
 
     # The state.
 

@@ -153,7 +153,8 @@ class Probit(Likelihood):
         return of_latent(ClassPrediction.of(*function[:2]))
 
     def predicted(self, columns: Sequence[Any]) -> Prediction:
-        return ClassPrediction(*columns[:3], Prediction(*columns[3:], 0.0 * columns[4]))
+        mean, variance, noise, latent, spread = columns
+        return ClassPrediction(mean, variance, noise, Prediction(latent, spread, 0.0 * spread))
 
     def possible(self, Y: FloatArray) -> Any:
         return is_class(Y)
@@ -183,7 +184,8 @@ class Poisson(Likelihood):
         return of_latent(CountPrediction.of(*function[:2]))
 
     def predicted(self, columns: Sequence[Any]) -> Prediction:
-        return CountPrediction(*columns[:3], Prediction(*columns[3:], 0.0 * columns[4]))
+        mean, variance, noise, latent, spread = columns
+        return CountPrediction(mean, variance, noise, Prediction(latent, spread, 0.0 * spread))
 
     def possible(self, Y: FloatArray) -> Any:
         return is_count(Y)

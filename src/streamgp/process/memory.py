@@ -294,7 +294,7 @@ def arrive(m: Model, X: Array, Y: Array, kept: Array, t: int, kind: int) -> bool
                 kept[t, 1 + j] = seen[j]
     for j in range(y.size):
         y[j] = Y[t, j] if kind & (LEARN | TELL) else np.nan
-        learned = learned or (kind & LEARN and not np.isnan(y[j]))
+        learned = learned or (kind & LEARN != 0 and not np.isnan(y[j]))
     return learned
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract import freerun, inputs, spacing
-from streamgp.contract.conditions import TIME, Moment, refuse_past
+from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, any_of
 from streamgp.contract.model import Change, Relevance
@@ -176,7 +176,11 @@ class OnlineGP(CompiledModel):
         prior = self._prior_mean(X)
         if Y is not None and prior is not None:
             Y = Y - prior
-        width = 3 if any_of(ops, ADVANCE | LEARN) or not self._has_components else len(self._columns)
+        if conditions is None and kept is not None and self._linear is not None and any_of(ops, LEARN):
+            # The weights of a mean are of no time: a row that waited passes none.
+            conditions = np.full((len(ops), NOISE + 1), np.nan)
+            conditions[ops[:, 1] & ADVANCE == 0, TIME] = self._state.clock[SEEN, 0]
+        width = 3 if any_of(ops, LEARN) or not self._has_components else len(self._columns)
         columns = np.zeros((width, len(X), self._state.last_target.size))
         self._do(ops, X, Y, conditions, kept, columns)
         columns = self._likelihood.columns(columns)
@@ -202,8 +206,8 @@ class OnlineGP(CompiledModel):
         if self._one_step:
             super()._do(ops, X, Y, conditions, kept, columns)
             return
-        given = (NONE if one is None else one for one in (Y, conditions, kept))
-        do = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
+        given = [NONE if one is None else one for one in (Y, conditions, kept)]
+        do: Any = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
         status, at = do(self._run, self._numbers, self._lanes, ops, X, *given, columns)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
@@ -320,7 +324,8 @@ class OnlineGP(CompiledModel):
                 ("inputs", *(term.name for term in self._beside)), columns[3::2], columns[4::2], strict=True
             )
         }
-        return TimePrediction(*columns[:3], named)
+        mean, variance, noise = columns[:3]
+        return TimePrediction(mean, variance, noise, named)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         within, mean = Draws(self, count, steps), self._mean

@@ -52,6 +52,9 @@ class Naive(StreamModel):
             last = advanced[-1]
             self._rows += len(advanced)
             self._x[:], self._y[:] = X[last], np.nan if Y is None else Y[last]
+        for row in rows[kinds & (ADVANCE | LEARN) == LEARN]:
+            if Y is not None and np.array_equal(X[row], self._x):  # the last row has its target
+                self._y[:] = Y[row]
         return columns
 
     @abc.abstractmethod

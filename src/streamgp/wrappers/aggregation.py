@@ -115,7 +115,7 @@ def combine(
             learned = kind & LEARN != 0 and kind & ADVANCE != 0
             target = y[t] if learned else np.nan
             low, high = limits(reach, target, seen)
-            if restrain(predicted[0, t], low, high, judged[t]) and learned:
+            if restrain(predicted[0, t], low, high, judged[t]) and kind & ADVANCE != 0:
                 seen[LIMITED] += 1.0
             say(rule, predicted[:, t], regrets, errors, slopes, scale, spoken[t], weights[t], room)
             judge(rule, discount, target, judged[t], spoken[t], room, *known)

@@ -142,7 +142,7 @@ class Ahead(Late):
         within = np.zeros((len(ops), 5, 2), dtype=np.int64)
         within[:, 0, 0], within[:, 0, 1] = predicted, np.where(known, 0, kinds & PREDICT)
         within[:, 1, 0], within[:, 1, 1] = at, np.where(known, kinds & LEARN, 0)
-        alone = (kinds & LEARN != 0) & (~known | (missing & ~late))
+        alone = (kinds & LEARN != 0) & (~known | (missing & ~late & (h > 1)))
         within[:, 2, 0], within[:, 2, 1] = at, np.where(alone | (kinds & TELL != 0), TELL, 0)
         within[:, 3:, 0] = (used + before)[:, None]
         times = np.full(len(ops), np.nan) if conditions is None else conditions[:, TIME]

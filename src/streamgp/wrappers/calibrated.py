@@ -307,10 +307,9 @@ class Calibrated(Wrapper):
             column[:] = values
         self._calibrate(listed(len(mean), PREDICT), mean[:0], mean[:0], columns)
         own = conformal.MOMENTS + self._rungs
-        named = columns[: conformal.MOMENTS]
-        return CalibratedPrediction(
-            *named, self._level, Prediction(*columns[own:]), tuple(columns[conformal.MOMENTS : own])
-        )
+        mean, variance, noise, lower, upper = columns[: conformal.MOMENTS]
+        raw, shape = Prediction(*moments), tuple(columns[conformal.MOMENTS : own])
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
 
     def _wider(self, ops: np.ndarray) -> FloatArray:
         """By how much bounds are wider after so many errors that overlap, (p, errors + 1); empty if they do not."""

@@ -56,7 +56,7 @@ class Delayed(Late):
         super()._start(d, p)
         self._waiting = Waiting(self._places, self._line_width)
         if before is not None:  # rows wait, but no target has come
-            order = np.argsort(before.tickets)[-len(before) :] if len(before) else []
+            order = np.argsort(before.tickets)[len(before.tickets) - len(before) :]
             self._waiting.tickets[:] = before.tickets
             for place, line in zip(order, self._widened(before.rows[order], d, p), strict=True):
                 self._waiting.rows[place] = line
@@ -109,11 +109,11 @@ class Delayed(Late):
     def _put(self, X: FloatArray, at: float) -> FloatArray:
         """Predict one row, and let it wait under the next ticket; the columns of its prediction."""
         counters, ticket = self._numbers.counters, self._numbers.count("rows")
-        line = self._issue(X, ticket, at, 0.0, self._within)
+        line, columns = self._issue(X, ticket, at, 0.0, self._within)
         counters["expired"] += self._waiting.issue(np.array([ticket]), line[None])[1]
         counters["rows"], counters["newest"] = ticket + 1, ticket
         self._numbers.state.last_x[:] = X[0]
-        return self._parts(line[None])[2].copy()
+        return columns
 
     def _own_time(self, conditions: FloatArray | None) -> float:
         """The time of a row that comes now, where the model sees times; else NaN."""

@@ -81,7 +81,7 @@ class Lagged(Mapped):
 
     @property
     def _kept_width(self) -> int:
-        return self._past.size + super()._kept_width
+        return 1 + self._past.size + super()._kept_width  # the number of the row, and its lags
 
     def _pass(
         self,
@@ -97,8 +97,9 @@ class Lagged(Mapped):
         advanced = rows[kinds & ADVANCE != 0]
         late, waits = kinds & TAKE == LEARN, kinds & (TAKE | TELL) == ADVANCE
         told = kinds & (LEARN | TELL) != 0
-        if Y is not None and late.any():  # a target that comes late is a lag where it is known; others are bridged
-            told &= ~(late & np.isnan(Y[rows]).all(axis=1))
+        number = self._rows[0] + np.cumsum(kinds & ADVANCE != 0)
+        if Y is not None and kept is not None and late.any():  # that comes after other rows is a lag where it is known
+            told &= ~(late & np.isnan(Y[rows]).all(axis=1) & (_numbers(ops, kept, number, waits) != number))
         targets = self._past[:0] if Y is None else Y[rows[told]]
         past, before = bridged(np.concatenate([self._past, targets])), np.cumsum(told) - told
         lags = lag_columns(past, self._lags, len(targets) + 1)[before]
@@ -108,8 +109,9 @@ class Lagged(Mapped):
         seen = kinds & ISSUE != 0
         within[rows[seen], d:] = lags[seen]
         if kept is not None:
-            kept[rows[waits], :width] = np.where(unknown[:, None], np.nan, lags)[waits]
-            given = kept[rows[late], :width]
+            kept[rows[waits], 0] = number[waits]
+            kept[rows[waits], 1 : 1 + width] = np.where(unknown[:, None], np.nan, lags)[waits]
+            given = kept[rows[late], 1 : 1 + width]
             unknown = unknown | np.zeros(len(ops), dtype=bool)
             unknown[late], within[rows[late], d:] = np.isnan(given).any(axis=1), np.nan_to_num(given)
         if unknown.any():  # without a lag there is nothing to learn from: such rows are predicted by the prior
@@ -118,7 +120,7 @@ class Lagged(Mapped):
             ops = with_kinds(ops, kinds)
         columns = np.zeros((len(self._columns), n, self._past.shape[1]))
         if len(ops):
-            columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, width:])
+            columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, 1 + width :])
         self._past[:] = past[len(targets) :]
         if len(advanced):
             self._x[:] = X[advanced[-1]]
@@ -162,6 +164,13 @@ class Lagged(Mapped):
     @property
     def rows_seen(self) -> int:
         return 0 if self._d is None else int(self._rows[0])
+
+
+def _numbers(ops: np.ndarray, kept: FloatArray, number: np.ndarray, waits: np.ndarray) -> FloatArray:
+    """The numbers of the rows of operations: those that wait have them from their own operation on."""
+    (rows, _), of_rows = ops.T, kept[:, 0].copy()
+    of_rows[rows[waits]] = number[waits]
+    return np.asarray(of_rows[rows])
 
 
 class _LaggedTrajectories(freerun.Trajectories):

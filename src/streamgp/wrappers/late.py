@@ -61,8 +61,10 @@ class Late(Wrapper):
         predicted = lines[:, end:-1].reshape(len(lines), self._said, p).transpose(1, 0, 2)
         return lines[:, 1 : 1 + d], lines[:, 1 + d : end], predicted, lines[:, -1]
 
-    def _issue(self, X: FloatArray, number: int, at: float, ahead: float, model: StreamModel) -> FloatArray:
-        """Let one row, (1, d), advance a model like the one within; its line, (width,).
+    def _issue(
+        self, X: FloatArray, number: int, at: float, ahead: float, model: StreamModel
+    ) -> tuple[FloatArray, FloatArray]:
+        """Let one row, (1, d), advance a model like the one within; its line, (width,), and its prediction.
 
         Args:
             X: the row.
@@ -79,14 +81,18 @@ class Late(Wrapper):
             conditions[:, TIME] = (at + ahead, at)[-len(conditions) :]
         columns = model._pass(APART if ahead else ONE[ISSUE], X, None, conditions, kept)
         line[0, 0], x[:], said[:], time[:] = number, X, columns[: self._said], at
-        return line[0]
+        return line[0], columns
 
     def _widened(self, lines: FloatArray, d: int, p: int) -> list[FloatArray]:
         """Lines of rows that were issued in order before it was known how many outputs there are."""
+        head = 1 + d + self._within._kept_width
+        if lines.shape[1] == head + self._said + 1:  # what is kept is alike: what one output says stands for all
+            said = np.repeat(lines[:, head:-1], p, axis=1)
+            return list(np.hstack([lines[:, :head], said, lines[:, -1:]]))
         model = self._pristine.clone()
         model._prepare(self._shape_within(d, p))
         rows = ((line[None, 1 : 1 + d].copy(), int(line[0]), float(line[-1])) for line in lines)
-        return [self._issue(x, number, time, self._later(time), model) for x, number, time in rows]
+        return [self._issue(x, number, time, self._later(time), model)[0] for x, number, time in rows]
 
     def _later(self, time: float) -> float:
         """How much later than a row at a time its target comes, with a kernel over time."""

@@ -260,7 +260,8 @@ class Standardize(Mapped):
         if kept is not None:
             ops = self._seen(ops, kept[:, calibration[3] :])
         given = NONE if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
-        status, _, at = single.take(
+        take: Any = single.take
+        status, _, at = take(
             *(address_of(model._run), address_of(conformal.calibrate), numbers.records, numbers.buffers),
             *(*self._lanes, ops, X, NONE if Y is None else Y, given, NONE if kept is None else kept, self._largest),
             *(self._stacked["screen"] if self._screens else NO_SCREEN, *self._unit_arrays, *calibration, columns, 0, 0),
@@ -544,7 +545,7 @@ class Standardize(Mapped):
         return points
 
 
-def _some(values: FloatArray | None, at: np.ndarray) -> FloatArray | None:
+def _some(values: FloatArray | None, at: np.ndarray | slice) -> FloatArray | None:
     return None if values is None else values[at]
 
 
