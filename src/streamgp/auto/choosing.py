@@ -110,7 +110,7 @@ def begin() -> tuple[np.ndarray, FloatArray]:
 
 def early(table: Any) -> int:
     """After how many rows processes are first built."""
-    return max(FEWEST, table.warmup // EARLY)
+    return max(FEWEST, int(table.warmup) // EARLY)
 
 
 def built_from(rows: int) -> int:
