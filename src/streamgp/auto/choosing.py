@@ -3,8 +3,8 @@
 Least squares joins after row 20. Gaussian processes are built after a tenth and three tenths of the warm-up; at its end
 the best are built again and stay, and fewer of them after twice and four times as many rows. When errors grow beside
 those of the previous value, the stream may have changed: the processes that stayed are built again from the rows since
-and sit beside the others; in the end the best of all stay. Much later they are built again from the last rows, in case
-they have outlived what they learned. Forests are trained again whenever the rows have grown by half.
+and sit beside the others; in the end the best of all stay. Forests are
+trained again whenever the rows have grown by half.
 
 All of it is built in the background from four fifths of the rows before a line is due, and tried on the others.
 """
@@ -29,7 +29,6 @@ from streamgp.wrappers.drift import BINS
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # processes are first built on this fraction of the warm-up's rows, then on three times as many
 BUILT_FROM = 0.8  # of the rows before a line is due
-RENEWED = 3, 10  # times the warm-up after which processes that stay are built again
 # Evidence of larger errors that makes an alarm. Without a change it takes this many rows on average, or about half as
 # many where inputs explain most of the target: the unit of errors is low by chance then, for some rows.
 ALARM = 1e4
@@ -38,9 +37,9 @@ REPORTED = 0.9  # of the others' error, at which new processes say that the stre
 MOST_EVENTS = 100  # changes that are listed
 LATER = 100  # rows between those that a forest is trained on and its first prediction
 
-# The state in whole numbers: rows that are over; the row after which processes are built anew, or -1; whether because
-# errors have grown; false alarms that count against the next one.
-SEEN, GENERATION, ALARMED, REFUTED = range(4)
+# The state in whole numbers: rows that are over; the row of an alarm, after which processes are built anew, or -1;
+# false alarms that count against the next one.
+SEEN, GENERATION, REFUTED = range(3)
 
 LINES, OVER_TIME, FORESTS = "least squares", "over time", "forests"  # what tasks build beside processes
 
@@ -103,7 +102,7 @@ class Task(NamedTuple):
 
 def begin() -> tuple[np.ndarray, FloatArray]:
     """The state before the first row: whole numbers, and how errors rank, what this is evidence of, and their unit."""
-    clock = np.zeros(4, dtype=np.int64)
+    clock = np.zeros(3, dtype=np.int64)
     clock[GENERATION] = -1
     return clock, np.zeros(BINS + 3)
 
@@ -137,13 +136,13 @@ def next_change(table: Any) -> int:
 
 def next_build(table: Any) -> int:
     """The first row after the present one after which lines are built or join."""
-    seen, generation, alarmed, _ = table.clock.tolist()
+    seen, generation, _ = table.clock.tolist()
     first, warmup = early(table), table.warmup
     rows = {LINES_FROM, *map(built_from, joins(table)), *(task.due for task in table.tasks)}
-    rows |= {times * warmup for times in (1, 2, 4, *RENEWED)}
+    rows |= {times * warmup for times in (1, 2, 4)}
     if generation >= 0:
-        rows |= {generation + built_from(first), generation + 2 * first, generation + warmup}
-        rows |= {generation + row for join in joins(table) for row in (built_from(join), join)} if alarmed else set()
+        rows |= {generation + row for join in joins(table) for row in (built_from(join), join)}
+        rows.add(generation + 2 * first)
     if table.trees:
         rows.add(forest.next_due(seen))
     return int(min(row for row in rows if row > seen))
@@ -159,15 +158,15 @@ def watch(table: Any, previous: FloatArray, y: FloatArray, mean: FloatArray) -> 
     unit = table.ranks[BINS + 1 :]
     mean, previous, y = np.ascontiguousarray(mean), np.ascontiguousarray(previous), np.ascontiguousarray(y)
     while True:  # errors after an alarm are ranked among themselves
-        generation, alarmed = table.clock[[GENERATION, ALARMED]].tolist()
-        armed = generation < 0 or not alarmed or seen >= generation + 3 * early(table)
+        generation = int(table.clock[GENERATION])
+        armed = generation < 0 or seen >= generation + 3 * early(table)
         at = detector.watch_beside(mean, previous, y, first, FADING, unit, ranked=ranked, armed=armed)
         if at < 0:
             return
         first = at + 1
-        _end_generation(table, [])
+        _end_generation(table)
         detector.restart()
-        table.clock[[GENERATION, ALARMED]], table._next = (seen + first, 1), -1.0
+        table.clock[GENERATION], table._next = seen + first, -1.0
 
 
 def _detector(table: Any) -> Detector:
@@ -206,8 +205,7 @@ def _trained(rows: Rows, newest: int) -> list[Line]:
 
 def change(table: Any) -> None:
     """Change what is due after the rows so far."""
-    seen, warmup, first = int(table.clock[SEEN]), table.warmup, early(table)
-    generation, alarmed = table.clock[[GENERATION, ALARMED]].tolist()
+    seen, warmup, generation = int(table.clock[SEEN]), table.warmup, int(table.clock[GENERATION])
     for task in [task for task in table.tasks if task.due == seen]:
         _join(table, task)
     if seen == LINES_FROM:
@@ -222,39 +220,32 @@ def change(table: Any) -> None:
         _settle(table)
     elif table.chosen is not None and seen in (2 * warmup, 4 * warmup):
         _stay(table, table.chosen.names)
-    if seen in {times * warmup for times in RENEWED} and generation < 0 and table.chosen is not None:
-        table.clock[[GENERATION, ALARMED]] = seen, 0
-        generation, alarmed = seen, 0
-        _plan(table, _base(table), max(seen + first - table._room, 0), seen, seen + first, f"{FROM}{seen + 1}")
     if generation >= 0:
-        _follow(table, seen, generation, bool(alarmed), first)
+        _follow(table, seen, generation)
     if table.trees and forest.due(seen):
         later = Task(FORESTS, max(seen + LATER - table._room, 0), seen, seen + LATER, "")
         table.tasks = (*table.tasks, later)
 
 
-def _follow(table: Any, seen: int, generation: int, alarmed: bool, first: int) -> None:
-    """What is due in a generation."""
-    suffix = f"{FROM}{generation + 1}"
-    if alarmed:
-        for rows in joins(table):
-            if seen == generation + built_from(rows):
-                _plan(table, _base(table), generation, seen, generation + rows, suffix)
-        if seen in (generation + 2 * first, generation + 3 * first, generation + table.warmup):
-            _report_if_better(table, generation)
+def _follow(table: Any, seen: int, generation: int) -> None:
+    """What is due after an alarm."""
+    suffix, first = f"{FROM}{generation + 1}", early(table)
+    for rows in joins(table):
+        if seen == generation + built_from(rows):
+            _plan(table, _base(table), generation, seen, generation + rows, suffix)
+    if seen in (generation + 2 * first, generation + 3 * first, generation + table.warmup):
+        _report_if_better(table, generation)
     if seen == generation + table.warmup:
-        if alarmed:
-            _detector(table).conclude(confirmed=generation in table.events)
+        _detector(table).conclude(confirmed=generation in table.events)
         young = [name for name in table.bank.names if name.endswith(suffix)]
         _stay(table, [*table.chosen.names, *young])
         table.clock[GENERATION] = -1
-        table.tasks = tuple(task for task in table.tasks if not task.suffix)
 
 
-def _end_generation(table: Any, stay: list[str]) -> None:
+def _end_generation(table: Any) -> None:
     """Another change has overtaken the present generation: its lines go."""
     chosen = [] if table.chosen is None else table.chosen.names
-    gone = {name for name in table.bank.names if FROM in name and name not in (*chosen, *stay)}
+    gone = {name for name in table.bank.names if FROM in name and name not in chosen}
     if gone:
         table.bank = table.bank.placed([line for line in table.bank.lines if line.name not in gone])
     table.tasks = tuple(task for task in table.tasks if not task.suffix)
