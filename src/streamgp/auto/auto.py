@@ -16,7 +16,7 @@ from streamgp.auto.lines import Builder
 from streamgp.auto.table import Plan, Table
 from streamgp.contract import freerun
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.conditions import NOISE
 from streamgp.contract.lanes import ADVANCE, PREDICT
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
@@ -380,6 +380,3 @@ def _of_output(conditions: FloatArray | None, j: int) -> FloatArray | None:
         return None
     own = conditions[:, NOISE + j : NOISE + j + 1] if conditions.shape[1] > NOISE + j else conditions[:, NOISE:][:, :1]
     return np.hstack([conditions[:, :NOISE], own])
-
-
-__all__ = ["TIME", "Auto", "default_lags"]

@@ -27,7 +27,7 @@ from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.recipes.naive import RunningMean
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
-from streamgp.wrappers.aggregation import ISSUED
+from streamgp.wrappers.aggregation import COUNT, HIGHEST, ISSUED, LOWEST, MARGIN
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.drift import watch_beside
 
@@ -38,6 +38,7 @@ REACH = 1.0  # a prediction is at most so many of the largest steps from the las
 LOOKS = tuple(outliers.FEWEST << k for k in range(6))
 # A doubted target was real if the lines had said at least this share of what lies beyond the range.
 EXPLAINED = 0.5
+BOUNDED = 500  # targets from which intervals end where their range does
 NO_CONDITIONS = np.empty((0, WEIGHT + 2))
 # Of a row that waits, before its features: how many targets were known, the time between rows, and missing rows.
 KNOWN, EVERY, MISSING = range(3)
@@ -69,6 +70,27 @@ class Lines(NamedTuple):
     def none(cls, n: int, width: int, table: Table) -> Lines:
         """Empty ones."""
         return cls.of(np.empty((n, table._kept_width)), width)
+
+
+def _bound(ops: np.ndarray, y: FloatArray, seen: FloatArray, told: FloatArray) -> None:
+    """Let intervals end where the range of the targets so far does, widened by a tenth of it.
+
+    Args:
+        ops: operations that are done.
+        y: (n,) targets.
+        seen: what was known of targets before them, see aggregation.limits().
+        told: (columns, n, 1) predictions.
+    """
+    rows, kinds = ops.T
+    targets = np.where(kinds & LEARN != 0, y[rows], np.nan)
+    lowest = np.fmin.accumulate(np.append(seen[LOWEST], targets))[:-1]
+    highest = np.fmax.accumulate(np.append(seen[HIGHEST], targets))[:-1]
+    count = seen[COUNT] + np.cumsum(np.append(0, np.isfinite(targets)))[:-1]
+    some = (kinds & PREDICT != 0) & (count >= BOUNDED)
+    margin, mean = MARGIN * (highest - lowest)[some], told[0, rows[some], 0]
+    lower, upper = told[3:5, rows[some], 0]
+    told[3, rows[some], 0] = np.maximum(lower, np.minimum(mean, lowest[some] - margin))
+    told[4, rows[some], 0] = np.minimum(upper, np.maximum(mean, highest[some] + margin))
 
 
 def listed_kinds(kinds: np.ndarray) -> np.ndarray:
@@ -295,9 +317,11 @@ class Table(StreamModel):
     ) -> None:
         """Let all lines predict and learn; what is made of what they say goes into told, (columns, n, 1)."""
         intervals, rows = self._intervals, ops[ops[:, 1] & PREDICT != 0, 0]
-        mixed = told[-3:].reshape(3, -1)
+        mixed, seen = told[-3:].reshape(3, -1), self.bank.seen.copy()
         self.bank.say(ops, F, y, given, kept.lines, mixed)
         intervals._calibrate(ops, y[:, None], kept.interval, told)
+        if self.bank.seen[COUNT] >= BOUNDED:
+            _bound(ops, y, seen, told)
         if len(rows) and not np.isfinite(told[1:3, rows].sum()):
             told[:, rows, 0] = self._unknown(told[:, rows, 0])
 
