@@ -17,13 +17,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from streamgp.auto.experts import Experts
 from threadpoolctl import threadpool_limits
 
 import contestants
 import streamgp as sg
 from contestants import MODELS, Rows, full, single_calls
 from record import Record
-from streamgp.auto.experts import Experts
 from timing import calls, difference, figures, interleaved, seconds, summary
 
 SIZE = 100

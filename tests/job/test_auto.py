@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from streamgp.auto.experts import MOST_PROCESSES
 
 from streamgp.auto import experts
-from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.job import Pipeline
 from streamgp.tables.formats import Chunk
 from streamgp.tables.recognizing import recognize

@@ -7,11 +7,11 @@ import threading
 from concurrent.futures import wait
 
 import pytest
+from streamgp.auto.staged import Task
 
 import streamgp as sg
 from streamgp.auto import background, staged, tuned
 from streamgp.auto.background import Job
-from streamgp.auto.staged import Task
 from streamgp.contract.snapshot import SnapshotError
 from tests.auto.test_going_on import WAYS, N, assert_same, auto
 from tests.job.test_tuned import rows

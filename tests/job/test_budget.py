@@ -7,10 +7,10 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
+from streamgp.auto.budget import LADDER, Budget, cost
 
 import streamgp as sg
 from streamgp.auto import search
-from streamgp.auto.budget import LADDER, Budget, cost
 from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.job import Pipeline
 from streamgp.job.request import Request

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from streamgp.auto.past import Past
 
 import streamgp as sg
 from streamgp.auto import clock
-from streamgp.auto.past import Past
 from streamgp.contract.model import Shape
 from tests.auto.test_times import HOUR, series
 

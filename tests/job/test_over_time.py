@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import lognorm
+from streamgp.auto.logarithm import Logarithm
+from streamgp.auto.past import HARMONICS, Past
+from streamgp.auto.timed import Timed
 
 import streamgp as sg
 from streamgp.auto import clock
 from streamgp.auto.candidates import least_squares
-from streamgp.auto.logarithm import Logarithm
-from streamgp.auto.past import HARMONICS, Past
-from streamgp.auto.timed import Timed
 from streamgp.contract.spacing import usual_gap
 from tests.auto.test_predictions import small
 from tests.auto.test_times import HOUR, hours

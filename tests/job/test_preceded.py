@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from streamgp.auto.preceded import Preceded
 
 import streamgp as sg
 from streamgp.auto.candidates import least_squares
-from streamgp.auto.preceded import Preceded
 
 
 def plant(n=300, seed=0):

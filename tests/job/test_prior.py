@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from streamgp.auto.staged import innermost
 
 import streamgp as sg
-from streamgp.auto.staged import innermost
 from streamgp.job import Pipeline
 from tests.job.test_pipeline import schema_of, taken
 from tests.job.test_tuned import rows

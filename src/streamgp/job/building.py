@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from streamgp.auto import auto
+from streamgp.auto import features
 from streamgp.auto.auto import Auto
 from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import Shape, StreamModel
@@ -25,7 +25,7 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
     """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
     own = len(schema.input_names)
     if model == AUTO:
-        return auto.default_lags(own, schema.seasons, horizon)
+        return features.default_lags(own, schema.seasons, horizon)
     return 0 if own and not horizon else DEFAULT_LAGS
 
 
