@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.auto import staged
+from streamgp.auto import tuned
 from streamgp.job import Pipeline
 from tests.job.test_pipeline import schema_of, taken
 
@@ -48,14 +48,14 @@ def test_targets_without_noise_are_followed_closely(noise):
 
 def test_only_a_model_without_evidence_goes_untuned(monkeypatch):
     X, y = np.zeros((5, 1)), np.zeros(5)
-    assert staged.hyperparameters(sg.LWPR(), X, y) is None
+    assert tuned.hyperparameters(sg.LWPR(), X, y) is None
 
     def broken(*_, **__):
         raise TypeError("a mistake of ours")
 
-    monkeypatch.setattr(staged, "fit_prefix", broken)
+    monkeypatch.setattr(tuned, "fit_prefix", broken)
     with pytest.raises(TypeError, match="a mistake of ours"):
-        staged.hyperparameters(sg.SOGP(), X, y)
+        tuned.hyperparameters(sg.SOGP(), X, y)
 
 
 def test_a_fill_value_among_the_first_targets_does_not_reach_the_search():

@@ -115,7 +115,7 @@ def _note_gap(state: FloatArray, gap: float, every: float) -> int:
     if state[KNOWN] == usual.GAPS:
         steps, regular = _steps(gap, every), state[WHOLE] >= REGULAR
         state[WHOLE] = FADING * state[WHOLE] + (1.0 - FADING if steps else 0.0)
-        return steps - 1 if steps and regular else 0
+        return max(steps - 1, 0) if regular else 0
     usual.note(state[KNOWN:], gap)
     if state[KNOWN] == usual.GAPS:
         every = spacing(state)

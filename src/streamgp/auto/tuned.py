@@ -17,7 +17,7 @@ from streamgp.contract import freerun
 from streamgp.contract.conditions import TIME
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import LEARN
-from streamgp.contract.model import Change, Health, Relevance, StreamModel
+from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.settings import FloatArray, number, switch, whole
@@ -110,8 +110,8 @@ class Tuned(StreamModel):
         self._rows, self._screen = rows, np.zeros((p, outliers.NUMBERS))
         self._model._prepare(self._inner_shape(d, p))
 
-    def _inner_shape(self, d: int, p: int) -> Any:
-        return self._shape._replace(d=d, p=p, scalar=False, certain=True)
+    def _inner_shape(self, d: int, p: int) -> Shape:
+        return Shape(d, p, scalar=False, certain=True, ahead=self._ahead)
 
     def _children(self) -> dict[str, StreamModel]:
         return {"model": self._model}
