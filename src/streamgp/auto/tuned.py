@@ -16,7 +16,7 @@ from streamgp.batch.evidence import Evidence
 from streamgp.contract import freerun
 from streamgp.contract.conditions import TIME
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import LEARN
+from streamgp.contract.lanes import LEARN, PREDICT
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
@@ -157,7 +157,8 @@ class Tuned(StreamModel):
             stop = self._until(ops, start)
             given = None if conditions is None else conditions[start:stop]
             first = self._keep(ops[start:stop], X, Y, given, kept)
-            said, told = self._model._pass(ops[start:stop], X, Y, given, within), ops[start:stop, 0]
+            said = self._model._pass(ops[start:stop], X, Y, given, within)
+            told = ops[start:stop][ops[start:stop, 1] & PREDICT != 0, 0]
             out[:, told] = said[:, told]
             if first != int(self._seen[0]):
                 self._change()
