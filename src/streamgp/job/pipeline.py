@@ -156,11 +156,7 @@ class Pipeline:
     ) -> tuple[Prediction, FloatArray, FloatArray]:
         """What the model predicts of rows, their targets as it learned them, and what yardsticks keep of them."""
         stream = self.stream
-        if len(y) == 1 and time is None and not self.judges:  # the same, in fewer steps
-            p = _as_rows(stream.predict_one(X[0]))
-            stream.learn_one(X[0], y[0])
-        else:
-            p = stream.track(X, y, time=time)
+        p = stream.track(X, y, time=time)
         learned: FloatArray = stream._last_targets[:, 0]
         return p, learned, self.yardsticks.track(X, learned)
 
