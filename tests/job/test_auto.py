@@ -13,7 +13,7 @@ from tests.auto.test_predictions import small
 from tests.job.test_pipeline import assert_same, schema_of, taken
 from tests.job.test_tuned import rows
 
-SMALL = {"capacity": 10, "features": 10, "warmup": 100, "drift": False, "trees": False}
+SMALL = {"capacity": 10, "features": 10, "warmup": 100, "drift": False}
 PROCESSES = ("KRLST", "SOGP", "ISSGPR")
 OVER_TIME = ("Gaussian process (over time)", "least squares (over time)")
 STAY = SIZES[200e-6].stay  # with the budget that there is if none is given

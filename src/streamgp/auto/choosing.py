@@ -36,6 +36,7 @@ ALARM = 1e4
 FADING = 0.97  # discount per row of the errors of the previous value, the unit of ours
 REPORTED = 0.9  # of the others' error, at which new processes say that the stream has changed
 MOST_EVENTS = 100  # changes that are listed
+NEVER = np.iinfo(np.int64).max  # the row after which something changes where nothing does any more
 LATER = 100  # rows between those that a forest is trained on and its first prediction
 
 # The state in whole numbers: rows that are over; the row after which processes are built anew, or -1; whether because
@@ -146,7 +147,7 @@ def next_build(table: Any) -> int:
         rows |= {generation + row for join in joins(table) for row in (built_from(join), join)} if alarmed else set()
     if table.trees:
         rows.add(forest.next_due(seen))
-    return int(min(row for row in rows if row > seen))
+    return int(min((row for row in rows if row > seen), default=NEVER))
 
 
 # Rows.
