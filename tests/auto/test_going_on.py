@@ -70,3 +70,30 @@ def test_an_auto_with_a_prior_is_saved_and_continued():
     for one in (model, again):
         one.learn_many(X[30:], y[30:])
     assert again.to_bytes() == model.to_bytes()
+
+
+def test_the_next_change_is_the_row_after_which_experts_are_built_or_join():
+    X, y = rows(260)
+    model, changes, before = auto(background=False, drift=False, trees=False), [], None
+    announced = {model.next_change}
+    for t in range(len(y)):
+        model.learn_one(X[t], y[t])
+        now = list(model.weights), model.chosen and model.chosen.names
+        if before is not None and now != before:
+            changes.append(t + 1)
+        before = now
+        announced.add(model.next_change)
+        assert model.next_change > t + 1
+    assert {20, 30, 100, 200} <= set(changes)
+    assert set(changes) <= announced
+
+
+def test_a_table_that_is_saved_while_experts_are_due_goes_on_with_them():
+    X, y = rows(120)
+    whole, model = auto(), auto(background=False)
+    expected = whole.track(X, y).mean
+    model.learn_many(X[:85], y[:85])
+    assert model._shown.tasks
+    again = sg.from_bytes(model.to_bytes())
+    assert again._shown.tasks == model._shown.tasks
+    np.testing.assert_array_equal(again.track(X[85:], y[85:]).mean, expected[85:])

@@ -7,13 +7,11 @@ import threading
 from concurrent.futures import wait
 
 import pytest
-from streamgp.auto.staged import Task
 
 import streamgp as sg
-from streamgp.auto import background, staged, tuned
+from streamgp.auto import background, tuned
 from streamgp.auto.background import Job
-from streamgp.contract.snapshot import SnapshotError
-from tests.auto.test_going_on import WAYS, N, assert_same, auto
+from tests.auto.test_going_on import WAYS, N, assert_same
 from tests.job.test_tuned import rows
 
 
@@ -34,7 +32,7 @@ def expected(stream):
 
 
 def is_building(model):
-    return next(part for part in model._family() if isinstance(part, staged.Staged))._task is not None
+    return model._job is not None
 
 
 def test_a_stream_goes_on_bit_for_bit_wherever_it_is_copied_or_saved(stream, expected):
@@ -47,7 +45,6 @@ def test_a_stream_goes_on_bit_for_bit_wherever_it_is_copied_or_saved(stream, exp
         again = way(model)
         assert again.to_bytes() == model.to_bytes()
         assert_same(again.track(X[90:], y[90:]), prediction[90:])
-        assert not is_building(again)
         assert again.to_bytes() == state
 
 
@@ -77,7 +74,7 @@ def test_rows_are_answered_while_members_are_built(stream, expected, monkeypatch
     before = model.track(X[:99], y[:99])
     assert begun.wait(60)  # the thread may have been slow to begin
     assert not go.is_set()
-    assert model._jobs[0]._future.running()
+    assert model._job._future.running()
     go.set()
     assert_same(before, expected[0][:99])
     assert_same(model.track(X[99:], y[99:]), expected[0][99:])
@@ -95,7 +92,7 @@ def test_what_fails_in_the_background_is_raised_when_it_is_due_and_changes_nothi
         state = model.to_bytes()
         with pytest.raises(FloatingPointError, match="no such luck") as caught:
             model.learn_one(X[99], y[99])
-        assert caught.value.__notes__[-1] == "Tuned met this when it built models from its first 80 rows."
+        assert caught.value.__notes__[-1] == "Tuned met this when it built a model from its first 80 rows."
         assert model.to_bytes() == state
 
 
@@ -130,21 +127,3 @@ def test_a_job_is_done_again_in_a_process_that_was_forked(busy, monkeypatch):
     assert job.result() == -1
     assert Job(threading.current_thread).result() is not threading.main_thread()
     assert not busy._future.done()
-
-
-def test_a_snapshot_of_a_task_that_no_stream_leads_to_is_refused(stream):
-    X, y = stream
-    model = auto()
-    model.learn_many(X[:80], y[:80])
-    experts = model._shown
-    task = experts._task
-    for wrong in (task._replace(dues=()), task._replace(start=200), Task(-1, -1, (90,), ((),))):
-        experts._task = wrong
-        with pytest.raises(SnapshotError, match="task cannot be of a stream"):
-            sg.from_bytes(model.to_bytes())
-    experts._task = task._replace(dues=tuple(due - 30 for due in task.dues), start=10)
-    with pytest.raises(SnapshotError, match="rows seen must be"):
-        sg.from_bytes(model.to_bytes())
-    experts._task = task._replace(parts=(("oracle",),) * len(task.parts))
-    with pytest.raises(SnapshotError, match="members that Auto does not have"):
-        sg.from_bytes(model.to_bytes())

@@ -10,7 +10,6 @@ import pytest
 import streamgp as sg
 from streamgp.job import Job
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.within import model_with
 from streamgp.tables.source import RowsError
 
 SETTINGS = {"half_life": "2h", "tune": False, "warmup": 40, "drift": False}
@@ -112,12 +111,10 @@ def test_a_run_that_forgets_by_time_resumes_where_it_stopped(table, tmp_path, ho
     assert again.model.to_bytes() == whole.model.to_bytes()
 
 
-def test_members_of_auto_forget_by_time(table):
-    pipeline = run(table, model="auto").pipeline
-    committee = model_with(pipeline.model, "members")
-    kinds = {repr(member) for member in committee.members}
-    assert any("KRLST" in kind and "half_life" in kind for kind in kinds)
-    assert pipeline.model._needs_time
+def test_processes_of_auto_forget_by_time(table):
+    model = run(table, model="auto").pipeline.model
+    assert any("half_life" in repr(process) for process in model._family())
+    assert model._needs_time
 
 
 def test_a_half_life_needs_a_time_column_and_a_model_that_forgets_by_it(table, tmp_path):

@@ -7,6 +7,8 @@ import pytest
 
 import streamgp as sg
 from streamgp.contract import snapshot
+from streamgp.contract.lanes import LEARN, ONE, PREDICT
+from streamgp.contract.model import Shape
 from streamgp.job import Pipeline
 from streamgp.job.named import model_by_name
 from streamgp.tables.columns import Column, Schema
@@ -51,14 +53,23 @@ def means(parts):
     return np.concatenate([part.mean for part in parts])
 
 
-def wrapped(rows):
-    return sg.Calibrated(sg.Standardize(model_by_name("KRLST", 3, {"capacity": 8}), warmup=rows))
+def wrapped(rows, horizon):
+    model = sg.Calibrated(sg.Standardize(model_by_name("KRLST", 3, {"capacity": 8}), warmup=rows))
+    model._prepare(Shape(3, 1, scalar=True, certain=True, ahead=max(horizon, 1)))
+    return model
 
 
-def learn_late(model, row, y, p):
+def issued_by(model, row):
+    """What is predicted of a row, and what the intervals learn from later; the model within learns it as it comes."""
+    kept = np.full((1, model._kept_width), np.nan)
+    model._pass(ONE[PREDICT], row[None].copy(), None, None, kept)
+    kept[:, model._own_width :] = np.nan
+    return model.predict_one(row), kept
+
+
+def learn_late(model, row, y, kept):
     """Learn a row by what was issued of it."""
-    issued = np.array([[p.raw.mean, p.raw.variance, p.raw.noise, p.lower, p.upper]])
-    model._resolve(row[None], np.array([[y]]), issued, None)
+    model._pass(ONE[LEARN], row[None], np.array([[y]]), None, kept)
 
 
 def replay(events, horizon=0):
@@ -67,12 +78,12 @@ def replay(events, horizon=0):
     Row t is predicted from row t - horizon, as that was when it was issued. With a horizon a row is issued after its
     own target if that comes with it.
     """
-    model, last, waiting, learned, said, inside = wrapped(10), np.nan, {}, [], [], []
-    issued, none = [], (None, None)  # by number of the row: what was known of it, and what was predicted from it
+    model, last, waiting, learned, said, inside = wrapped(10, horizon), np.nan, {}, [], [], []
+    issued, none = [], (None, None, None)  # by number of the row: what was known of it, and what was predicted from it
 
     def issue(x):
         row = np.append(x, last)
-        issued.append((row, None if np.isnan(last) else model.predict_one(row)))
+        issued.append((row, *((None, None) if np.isnan(last) else issued_by(model, row))))
 
     for name, x, y in events:
         new = name not in waiting
@@ -84,18 +95,18 @@ def replay(events, horizon=0):
             said.append(np.nan if p is None else p.mean)
         if not np.isnan(y):
             number = waiting.pop(name)
-            row, p = issued[number - horizon] if number >= horizon else none
+            row, p, kept = issued[number - horizon] if number >= horizon else none
             last = y
             if p is not None:
                 if np.isfinite(p.std):  # before a scale is known nothing is claimed
                     inside.append(p.lower <= y <= p.upper)
                 if model.rows_seen:
-                    learn_late(model, row, y, p)
+                    learn_late(model, row, y, kept)
                 else:
                     model.learn_one(row, y)
                 learned.append((row, y))
                 if len(learned) in (10, 30):
-                    model = wrapped(len(learned))
+                    model = wrapped(len(learned), horizon)
                     model.learn_many(*map(np.array, zip(*learned, strict=True)))
         if new and horizon:
             issue(x)

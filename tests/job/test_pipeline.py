@@ -187,9 +187,14 @@ def test_lines_are_those_of_the_library_used_by_hand(horizon):
     settings = {"capacity": 8, "warmup": 10**6, "tune": False}
     lines = taken(Pipeline(schema_of(2), "KRLST", settings, 0, horizon), X, y)
     pipeline = Pipeline(schema_of(2), "KRLST", settings, 0, horizon)
-    model = sg.Delayed(model_with(pipeline.model, "chosen")._model.clone(), pending=horizon + 1)
+    within = model_with(pipeline.model, "chosen")._model.clone()
+    model = sg.Ahead(within, horizon=horizon) if horizon > 1 else sg.Delayed(within, pending=horizon + 1)
     made = []
     for t in range(len(y)):
+        if horizon > 1:
+            model.learn_one(X[t], y[t])
+            made.append(model.upcoming()[-1])
+            continue
         if t >= horizon > 0:
             model.resolve(t - horizon, y[t])
         made.append(model.issue(X[t]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.auto import staged
+from streamgp.auto import tuned
 from streamgp.job import Pipeline
 from tests.job.test_pipeline import schema_of, taken
 
@@ -48,14 +48,14 @@ def test_targets_without_noise_are_followed_closely(noise):
 
 def test_only_a_model_without_evidence_goes_untuned(monkeypatch):
     X, y = np.zeros((5, 1)), np.zeros(5)
-    assert staged.hyperparameters(sg.LWPR(), X, y) is None
+    assert tuned.hyperparameters(sg.LWPR(), X, y) is None
 
     def broken(*_, **__):
         raise TypeError("a mistake of ours")
 
-    monkeypatch.setattr(staged, "fit_prefix", broken)
+    monkeypatch.setattr(tuned, "fit_prefix", broken)
     with pytest.raises(TypeError, match="a mistake of ours"):
-        staged.hyperparameters(sg.SOGP(), X, y)
+        tuned.hyperparameters(sg.SOGP(), X, y)
 
 
 def test_a_fill_value_among_the_first_targets_does_not_reach_the_search():
@@ -69,3 +69,32 @@ def test_a_fill_value_among_the_first_targets_does_not_reach_the_search():
     assert model.health.fill_values == 1
     assert model.hyperparameters == expected.hyperparameters
     np.testing.assert_array_equal(model.predict_many(X).mean, expected.predict_many(X).mean)
+
+
+def test_targets_that_come_late_are_learned_across_the_change_of_models_as_those_that_come_in_time():
+    X, y = rows(120)
+    late, timely, said = sg.Delayed(sg.Tuned(sg.KRLST(capacity=12), warmup=60)), sg.Tuned(sg.KRLST(capacity=12), warmup=60), []
+    for t in range(120):
+        said.append(late.issue(X[t]).mean)
+        if t >= 4:
+            late.resolve(t - 4, y[t - 4])
+    timely.learn_many(X[:116], y[:116])
+    np.testing.assert_allclose(late.predict_many(X).mean, timely.predict_many(X).mean, rtol=1e-8, atol=1e-8)
+    assert np.sqrt(np.mean((np.array(said) - y)[80:] ** 2)) < 0.5 * y.std()
+
+
+@pytest.mark.parametrize("stop", [11, 14, 50, 62])
+def test_rows_that_wait_when_a_model_is_saved_are_learned_by_the_one_that_was_loaded(stop):
+    X, y = rows(100)
+
+    def run(saved):
+        model, said = sg.Delayed(sg.Tuned(sg.KRLST(capacity=8), warmup=60, tune=False)), []
+        for t in range(100):
+            said.append(model.issue(X[t]).mean)
+            if t >= 3:
+                model.resolve(t - 3, y[t - 3])
+            if t == saved:
+                model = sg.from_bytes(model.to_bytes())
+        return said, model.to_bytes()
+
+    assert run(stop) == run(-1)

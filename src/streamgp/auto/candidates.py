@@ -44,6 +44,7 @@ SIZES = {
     0.0: Sizes(50, 30, 50, (3, 2, 2)),
 }
 LARGEST = SIZES[1e-3]
+ROUNDING = 1.0 + 1e-9  # 200 millionths are a little less than 0.0002
 
 
 def seconds(value: Any) -> float:
@@ -59,7 +60,7 @@ def seconds(value: Any) -> float:
 def sizes_of(budget: Any) -> Sizes:
     """The sizes that a budget pays for; None: the largest."""
     time = np.inf if budget is None else seconds(budget)
-    return next(sizes for least, sizes in SIZES.items() if time >= least)
+    return next(sizes for least, sizes in SIZES.items() if time * ROUNDING >= least)
 
 
 class Candidate(NamedTuple):

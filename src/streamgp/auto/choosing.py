@@ -35,7 +35,7 @@ ALARM = 1e4
 FADING = 0.97  # discount per row of the errors of the previous value, the unit of ours
 REPORTED = 0.9  # of the others' error, at which new processes say that the stream has changed
 MOST_EVENTS = 100  # changes that are listed
-NEVER = 2**62  # a row that does not come
+NEVER = 2**63 - 1  # the row after which something changes where nothing does any more
 LATER = 100  # rows between those that a forest is trained on and its first prediction
 
 # The state in whole numbers: rows that are over; the row of an alarm, after which processes are built anew, or -1;

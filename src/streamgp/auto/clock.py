@@ -92,15 +92,6 @@ def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
     return result
 
 
-def correct(state: FloatArray, time: float) -> int:
-    """The last row came at this time; how many are missing before it."""
-    before, missing = state.item(BEFORE), 0
-    if before == before:
-        time, missing = _next_time(state, time, before, spacing(state))
-    state[LAST] = time
-    return missing
-
-
 def _next_time(state: FloatArray, time: float, last: float, every: float) -> tuple[float, int]:
     """The time of a row after the last one, as it counts, and how many rows are missing in between."""
     if state[KNOWN] and time - last > LEAP * every and not time >= state[LEAPT]:
@@ -115,7 +106,7 @@ def _note_gap(state: FloatArray, gap: float, every: float) -> int:
     if state[KNOWN] == usual.GAPS:
         steps, regular = _steps(gap, every), state[WHOLE] >= REGULAR
         state[WHOLE] = FADING * state[WHOLE] + (1.0 - FADING if steps else 0.0)
-        return steps - 1 if steps and regular else 0
+        return max(steps - 1, 0) if regular else 0
     usual.note(state[KNOWN:], gap)
     if state[KNOWN] == usual.GAPS:
         every = spacing(state)

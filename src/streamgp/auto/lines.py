@@ -16,6 +16,7 @@ from streamgp.batch import FullGP
 from streamgp.contract.model import Shape
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior
+from streamgp.process.row import LEARNED
 from streamgp.settings import FloatArray
 from streamgp.wrappers.units import standard, units_of
 
@@ -210,11 +211,17 @@ class Builder(NamedTuple):
             timed or process._needs_time or process._moment() is not None,
             varies,
         )
-        process.learn_many(X, y[:, None], time=self._times(line, rows))
+        y, times = self._in_time(line, rows, y)
+        process.learn_many(X, y[:, None], time=times)
         return line
 
-    def _times(self, line: Line, rows: Rows) -> FloatArray | None:
-        return rows.F[:, self.layout.clock] if line.timed else None
+    def _in_time(self, line: Line, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Targets as a line learns them, and their times; those that came too late for a filter are missing."""
+        if not line.timed or line.process is None:
+            return y, None
+        times = rows.F[:, self.layout.clock]
+        latest = np.maximum.accumulate(np.fmax(times, line.process._state.clock[LEARNED, 0]))
+        return np.where(times < latest, np.nan, y), latest
 
     def tried(self, lines: Sequence[Line], rows: Rows) -> Iterator[tuple[str, FloatArray]]:
         """Let lines predict and learn rows that they have not seen; their errors, NaN where unknown."""
@@ -224,7 +231,8 @@ class Builder(NamedTuple):
                 X = standard(np.ascontiguousarray(rows.F[:, line.columns]), *line.units)
                 shift, scale = line.target_units
                 y = (rows.y - base - shift) / scale
-                said = line.process.track(np.where(np.isnan(X), 0.0, X), y[:, None], time=self._times(line, rows))
+                y, times = self._in_time(line, rows, y)
+                said = line.process.track(np.where(np.isnan(X), 0.0, X), y[:, None], time=times)
                 yield line.name, rows.y - (shift + scale * said.mean[:, 0] + base)
             elif line.forest is not None:
                 yield line.name, rows.y - line.forest.predict(rows.F) - rows.F[:, line.origin]

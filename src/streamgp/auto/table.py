@@ -382,17 +382,21 @@ class Table(StreamModel):
     def _next_change(self) -> float:
         """The next row after which something changes."""
         if self._next < 0:
-            self._next = choosing.next_change(self)
+            self._next = min([choosing.next_change(self), *self._looks_left])
         return self._next
+
+    @property
+    def _looks_left(self) -> list[int]:
+        """After how many rows the first ones are looked at again."""
+        return [look for look in self._looks if look > self.clock[choosing.SEEN]]
 
     @property
     def next_build(self) -> int:
         """The number of rows after which lines are built or join next, or the first rows are looked at again."""
-        seen = int(self.clock[choosing.SEEN])
-        return min([choosing.next_build(self), *(look for look in self._looks if look > seen)])
+        return min([choosing.next_build(self), *self._looks_left])
 
     def _may_fail(self) -> bool:
-        return int(self.clock[choosing.SEEN]) + 1 in (self._next_change(), *self._looks)
+        return int(self.clock[choosing.SEEN]) + 1 == self._next_change()
 
     def rows_between(self, start: int, stop: int) -> Rows:
         """The features and targets of rows that came after this many, as far as they are kept, oldest first."""
@@ -421,7 +425,7 @@ class Table(StreamModel):
         X = np.ascontiguousarray(np.column_stack([rows[:, : d + 1], rows[:, d + 1 : d + 3]]))
         looks, self._looks = self._looks, ()
         self._pass(listed(seen, TAKE), X, left, None, None)
-        self._looks, self.struck[0] = looks, struck
+        self._looks, self.struck[0], self._next = looks, struck, -1.0
 
     # The state.
 

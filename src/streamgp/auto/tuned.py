@@ -16,8 +16,8 @@ from streamgp.batch.evidence import Evidence
 from streamgp.contract import freerun
 from streamgp.contract.conditions import TIME
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import LEARN
-from streamgp.contract.model import Change, Health, Relevance, StreamModel
+from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT
+from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.settings import FloatArray, number, switch, whole
@@ -110,8 +110,8 @@ class Tuned(StreamModel):
         self._rows, self._screen = rows, np.zeros((p, outliers.NUMBERS))
         self._model._prepare(self._inner_shape(d, p))
 
-    def _inner_shape(self, d: int, p: int) -> Any:
-        return self._shape._replace(d=d, p=p, scalar=False, certain=True)
+    def _inner_shape(self, d: int, p: int) -> Shape:
+        return Shape(d, p, scalar=False, certain=True, ahead=self._ahead)
 
     def _children(self) -> dict[str, StreamModel]:
         return {"model": self._model}
@@ -150,19 +150,31 @@ class Tuned(StreamModel):
         d = self._d or 0
         if kept is not None:  # a row that waits keeps its inputs, too
             new = ops[ops[:, 1] & LEARN == 0, 0]
-            kept[new, :1], kept[new, 1 : 1 + d] = 0.0, X[new]
+            kept[new, 1 : 1 + d] = X[new]
         within = None if kept is None else kept[:, 1 + d :]
         out, start = np.full((len(self._columns), len(X), self._p or 1), np.nan), 0
         while start < len(ops):
             stop = self._until(ops, start)
             given = None if conditions is None else conditions[start:stop]
+            if kept is not None:
+                self._note_model(ops[start:stop], X, kept)
             first = self._keep(ops[start:stop], X, Y, given, kept)
-            said, told = self._model._pass(ops[start:stop], X, Y, given, within), ops[start:stop, 0]
+            said = self._model._pass(ops[start:stop], X, Y, given, within)
+            told = ops[start:stop][ops[start:stop, 1] & PREDICT != 0, 0]
             out[:, told] = said[:, told]
             if first != int(self._seen[0]):
                 self._change()
             start = stop
         return out
+
+    def _note_model(self, ops: np.ndarray, X: FloatArray, kept: FloatArray) -> None:
+        """Rows that wait know which model has seen them, in its units; a later one sees them when it learns them."""
+        (rows, kinds), d = ops.T, self._d or 0
+        number = sum(due <= self._seen[0] for due in self._starts.values())
+        kept[rows[kinds & LEARN == 0], 0] = number
+        late = rows[(kinds & LEARN != 0) & (kinds & ADVANCE == 0)]
+        late = late[kept[late, 0] < number]
+        X[late], kept[late, 1 + d + self._model._own_width :] = kept[late, 1 : 1 + d], np.nan
 
     def _until(self, ops: np.ndarray, start: int) -> int:
         """Up to which operation nothing changes."""

@@ -156,11 +156,7 @@ class Pipeline:
     ) -> tuple[Prediction, FloatArray, FloatArray]:
         """What the model predicts of rows, their targets as it learned them, and what yardsticks keep of them."""
         stream = self.stream
-        if len(y) == 1 and time is None and not self.judges:  # the same, in fewer steps
-            p = _as_rows(stream.predict_one(X[0]))
-            stream.learn_one(X[0], y[0])
-        else:
-            p = stream.track(X, y, time=time)
+        p = stream.track(X, y, time=time)
         learned: FloatArray = stream._last_targets[:, 0]
         return p, learned, self.yardsticks.track(X, learned)
 
@@ -231,7 +227,7 @@ class Pipeline:
                 continue
             if waits is not None:
                 ticket, kept = waits[0], waits[1][None]
-                p = _as_rows(stream.resolve(ticket, y[0], time=None if time is None else time[0])._bare())
+                p = _as_rows(stream.resolve(ticket, y[0], time=None if time is None else time[0]))
                 learned = stream._last_targets[:, 0]
                 self.yardsticks.resolve(kept, learned)
             else:
@@ -243,7 +239,7 @@ class Pipeline:
                     kept, learned = self.yardsticks.issue(X, advance=True), y
                     one = stream.issue(X[0], time=None if time is None or stream._needs_time else time[0])
                     late.issue(name, (one.ticket, kept[0]))
-                    p = _as_rows(one._bare())
+                    p = _as_rows(one)
             if comes:
                 y = self.refused.take(y, learned, int(number[0]))
                 self.times.add(None if rows.times is None else rows.times[i : i + 1], 1)
