@@ -205,7 +205,7 @@ class Calibrated(Wrapper):
     def _told(self, columns: Sequence[Any]) -> CalibratedPrediction:
         mean, variance, noise, lower, upper = columns[: conformal.MOMENTS]
         own = conformal.MOMENTS + self._rungs
-        raw, shape = self._within._told(columns[own:]), tuple(columns[conformal.MOMENTS : own])
+        raw, shape = self._models[0]._told(columns[own:]), columns[conformal.MOMENTS : own]
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
 
     def _arrays(self) -> dict[str, np.ndarray]:
