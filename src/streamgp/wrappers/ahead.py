@@ -14,7 +14,6 @@ from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.late import Late
 
-
 LEARN_AND_ISSUE = np.array([[0, LEARN], [1, ISSUE]])  # of one row, and of the row that predicts a later one
 
 
