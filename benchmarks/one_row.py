@@ -17,13 +17,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from streamgp.auto.experts import Experts
 from threadpoolctl import threadpool_limits
 
 import contestants
 import streamgp as sg
 from contestants import MODELS, Rows, full, single_calls
 from record import Record
+from streamgp.auto import choosing
 from timing import calls, difference, figures, interleaved, seconds, summary
 
 SIZE = 100
@@ -59,45 +59,36 @@ def measure(name: str, rounds: int, repeats: int) -> dict[str, Any]:
 
 
 def measure_auto(name: str, settled: int, rounds: int) -> dict[str, Any]:
-    """Microseconds of a settled row: by both calls, in track, and in the committee alone without a horizon."""
+    """Microseconds of a settled row: by both calls, and in track."""
     rows = Rows()
     model = AUTO[name]()
     model.learn_many(*rows.take(settled))
-    taken: dict[str, list[float]] = {"calls": [], "loop": [], "committee alone": []}
+    taken: dict[str, list[float]] = {"calls": [], "loop": []}
     with threadpool_limits(limits=1):
         for _ in range(rounds):
             X, y = rows.take(BLOCK)
             for kind, run in (("calls", single_calls(model.copy(), X, y)), ("loop", partial(model.track, X, y))):
                 taken[kind].append(1e6 * seconds(run) / BLOCK)
-            taken["committee alone"].append(1e6 * seconds(alone(model)) / BLOCK)
     return {kind: summary(np.array(times)) for kind, times in taken.items()}
 
 
-def alone(model: Any) -> Callable[[], object]:
-    """Predict and learn the last rows as if targets came at once, with the experts of Auto, within Ahead or not."""
-    experts: Experts = (model._within if isinstance(model, sg.Ahead) else model)._outputs[0].experts
-    rows, committee = experts._rows_between(experts.rows_seen - BLOCK, experts.rows_seen), experts._model.copy()
-    committee._advance(rows.X[:1], rows.Y[:1], True)  # what it lays side by side, it does once
-    return partial(committee._advance, rows.X, rows.Y, True)
-
-
 def building(rows: int) -> dict[str, float]:
-    """Seconds of processor time that Auto takes for so many rows, and how many of them to build and tune members."""
-    taken, change = [0.0], Experts._change
+    """Seconds of processor time that Auto takes for so many rows, and how many of them to build and tune lines."""
+    taken, change = [0.0], choosing.change
 
-    def timed(experts: Experts) -> None:
+    def timed(table: Any) -> None:
         start = time.process_time()
-        change(experts)
+        change(table)
         taken.append(time.process_time() - start)
 
     X, y = Rows().take(rows)
-    Experts._change = timed  # type: ignore[method-assign]
+    choosing.change = timed
     try:
         start = time.process_time()
         sg.Auto(background=False).learn_many(X, y)
         whole = time.process_time() - start
     finally:
-        Experts._change = change  # type: ignore[method-assign]
+        choosing.change = change
     return {"all": figures(whole), "building and tuning": figures(sum(taken)), "longest step": figures(max(taken))}
 
 

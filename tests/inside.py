@@ -63,17 +63,23 @@ def hyperparameters(model):
     return np.concatenate([model._state.parameters, model._state.noise])
 
 
+def _standing(function):
+    """What compiled code can call, also where a function is compiled into its caller."""
+    written = uncompiled(function)
+    return function if written is function else compiled(written)
+
+
 @cache
 def called(function):
     """A compiled function as Python can call it."""
-    standing = compiled(uncompiled(function))  # also where it is compiled into its caller
+    standing = _standing(function)
     return numba.njit(lambda *given: standing(*given))
 
 
 @cache
 def called_with_model(function):
     """A compiled function of a model, as Python can call it with the model's records and buffers."""
-    standing = compiled(uncompiled(function))
+    standing = _standing(function)
     return numba.njit(lambda records, buffers, *given: standing(opened(records, buffers, 0), *given))
 
 

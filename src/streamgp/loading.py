@@ -35,7 +35,7 @@ def model_of(header: dict[str, Any], tensors: dict[str, np.ndarray], **parts: An
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = decoded(header["settings"], tensors, parts)
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
-        shape = Shape(*header["shape"])
+        shape = Shape._make(header["shape"])
         if shape.d is not None:
             _check_shape(shape, model, sum(array.size for array in tensors.values()))
             resume(model, shape, header, tensors, parts)
@@ -76,3 +76,5 @@ def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     units = max(one._units() for one in model._family()) if isinstance(model, StreamModel) else 0
     if type(d) is not int or type(p) is not int or d < 0 or p < 1 or max(d, p, model.size, units) > numbers:
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
+    if type(shape.ahead) is not int or shape.ahead < 1:
+        raise SnapshotError(f"the snapshot says that targets come {shape.ahead!r} rows later, at least 1 is needed")

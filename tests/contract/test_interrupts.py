@@ -32,7 +32,8 @@ def handler():
 @pytest.fixture(params=parameters(EXAMPLES, more=COMPOSITIONS | SLOW))
 def model(request, monkeypatch):
     # What a thread does meanwhile is no place of a call, and how far it comes differs from call to call.
-    monkeypatch.setattr("streamgp.auto.staged.has_room", lambda jobs: False)
+    monkeypatch.setattr("streamgp.auto.choosing.has_room", lambda jobs: False)
+    monkeypatch.setattr("streamgp.auto.tuned.has_room", lambda jobs: False)
     built = EXAMPLES[request.param]()
     built.learn_many(*stream(1, 33))
     return built

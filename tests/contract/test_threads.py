@@ -90,7 +90,7 @@ def test_a_second_thread_is_refused_and_the_first_undisturbed(build, tmp_path):
     assert_same(model.predict_many(X), expected)
 
 
-@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "DriftAware", "Committee", "Encoded"])
+@pytest.mark.parametrize("name", ["Calibrated", "DriftAware", "Committee", "Encoded"])
 def test_a_wrapper_is_refused_while_the_model_within_works(name):
     X, Y = stream(1)
     model = EXAMPLES[name]()

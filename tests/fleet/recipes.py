@@ -51,12 +51,12 @@ class Touchy(sg.SeasonalValue):
     def _may_fail(self):
         return self.rows_seen >= 5
 
-    def _advance(self, X, Y, report, conditions=None):
+    def _pass(self, ops, X, Y, conditions, kept):
         if X[0, 0] == FAILS:
             raise ValueError("no memory left")
         if X[0, 0] == WAITS:
             time.sleep(1.0)
-        return super()._advance(X, Y, report, conditions)
+        return super()._pass(ops, X, Y, conditions, kept)
 
 
 def dense(rng, rows, size, outputs=()):

@@ -192,14 +192,14 @@ def test_one_model_that_fails_leaves_all_models_as_they_were(threads, monkeypatc
     fleet = sg.Fleet(sg.DriftAware(sg.SOGP(capacity=5), warmup=3), size=SIZE, threads=threads, pending=10)
     X, Y = dense(np.random.default_rng(6), 5, SIZE)
     fresh = fleet.to_bytes()
-    original = sg.DriftAware._advance
+    original = sg.DriftAware._pass
 
-    def failing(self, X, Y, report, conditions=None):
-        if X[0, 0] == 99.0:
+    def failing(self, ops, X, Y, conditions, kept):
+        if Y is not None and X[0, 0] == 99.0:
             raise ValueError("no memory left")
-        return original(self, X, Y, report, conditions)
+        return original(self, ops, X, Y, conditions, kept)
 
-    monkeypatch.setattr(sg.DriftAware, "_advance", failing)
+    monkeypatch.setattr(sg.DriftAware, "_pass", failing)
     bad = X.copy()
     bad[0, 2, 0] = 99.0
     with pytest.raises(ValueError, match="model 2: no memory left"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from streamgp.auto.staged import innermost
 
 import streamgp as sg
 from streamgp.job import Pipeline

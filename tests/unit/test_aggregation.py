@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from streamgp.contract.lanes import ISSUE, LEARN, TRACK, listed
 from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import (
     ISSUED,
@@ -21,6 +22,8 @@ from streamgp.wrappers.aggregation import (
     VOICES,
 )
 
+NO_LINES = np.empty((0, ISSUED))  # of rows that wait
+
 
 def state(K):
     return (
@@ -32,7 +35,7 @@ def state(K):
     )
 
 
-def whole(rule, y, said, kept=None, reach=0.0, seen=None):
+def whole(rule, y, said, kept=None, reach=0.0, seen=None, kind=TRACK, lines=NO_LINES):
     """What is said of each row, the weights, those of the members with a variance, and the mixture."""
     K, kept, seen = said.shape[2], kept or state(said.shape[2]), np.zeros(RANGE) if seen is None else seen
     spoken, mixed, (judged, weights, heard) = (
@@ -41,7 +44,8 @@ def whole(rule, y, said, kept=None, reach=0.0, seen=None):
         np.empty((3, len(y), K)),
     )
     out = judged, spoken, weights, heard, mixed
-    aggregation.combine(rule, np.array([0.99]), reach, True, y, said, seen, *kept, *out)
+    ops, numbers = listed(len(y), kind), np.arange(K)
+    aggregation.combine(rule, np.array([0.99]), reach, ops, y, numbers, said, lines, seen, *kept, *out)
     return spoken, weights, heard, mixed
 
 
@@ -53,18 +57,15 @@ def combined(rule, y, means, kept=None):
 def late(rule, y, means, rows, judged):
     """Predictions where each target comes so many rows later."""
     K = means.shape[1]
-    kept, spoken, numbers = state(K), np.empty((len(y), SPOKEN)), np.arange(K)
-    issued = np.full((len(y), ISSUED), np.nan)
-    issued[:, :K] = np.where(np.isnan(means), -1.0, 1.0) * (1 + numbers)
-    issued[:, ROOM : ROOM + K] = judged
+    kept, spoken, issued = state(K), np.empty((len(y), SPOKEN)), np.full((len(y), ISSUED), np.nan)
     for t in range(len(y)):
         one = slice(t, t + 1)
         said = np.stack([means[one], *np.full((2, 1, K), np.nan)])
-        spoken[one], *_ = whole(rule, np.array([np.nan]), said, kept)
-        issued[one, 2 * ROOM :] = spoken[one]
+        spoken[one], *_ = whole(rule, y[one], said, kept, kind=ISSUE, lines=issued[one])
+        issued[one, ROOM : ROOM + K] = judged[one]
         if t >= rows:
             due = slice(t - rows, t - rows + 1)
-            aggregation.learn_issued(rule, np.array([0.99]), 0.0, y[due], numbers, issued[due], np.zeros(RANGE), *kept)
+            whole(rule, y[due], said, kept, kind=LEARN, lines=issued[due])
     return spoken[:, PREDICTION]
 
 

@@ -104,7 +104,7 @@ def test_names_survive_copies_and_snapshots_of_models_within_models(name):
         "Standardize": lambda: sg.Standardize(sg.KRLST()),
         "Auto": sg.Auto,
         "DriftAware": lambda: sg.DriftAware(sg.KRLST()),
-        "Delayed": lambda: sg.Delayed(sg.KRLST(), replay=5),
+        "Delayed": lambda: sg.Delayed(sg.KRLST()),
     }[name]
     model = build()
     model.learn_many(frame_of("pandas"), target="load", inputs=["sun", "wind"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.lanes import ADVANCE, ONE, TELL
 from streamgp.contract.model import Shape
 from streamgp.process.joint import Function
 from tests import oracles
@@ -139,8 +140,7 @@ def test_trajectories_feed_a_reservoir_with_their_own_targets():
         step = futures.predict(rows)
         for s, twin in enumerate(twins):
             np.testing.assert_allclose(step.free_mean[s], twin.predict_one(rows[s]).mean, atol=1e-9)
-            twin.observe_one(rows[s])
-            twin._recall(said[t, s])
+            twin._pass(ONE[ADVANCE | TELL], rows[s : s + 1].copy(), said[t, s][None].copy(), None, None)
         futures.record(step.mean, said[t])
 
 

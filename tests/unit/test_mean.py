@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.lanes import ADVANCE, ONE, TELL
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (60, 2))
@@ -76,7 +77,7 @@ def test_a_free_run_feeds_targets_with_their_mean() -> None:
     assert model._last_row()[1] == pytest.approx(y[-1:], abs=1e-12)
     first = model.forecast(3, feedback=[0], trajectories=1).mean[0]
     assert first == pytest.approx(40.0 + shifted.predict_one(y[-1]).mean, abs=1e-9)
-    model._recall(np.array([41.5]))
+    model._pass(ONE[ADVANCE | TELL], y[-1:, None], np.array([[41.5]]), None, None)
     assert model._last_row()[1] == pytest.approx([41.5], abs=1e-12)
 
 

@@ -62,6 +62,24 @@ def test_rows_ahead_of_time_are_the_same_in_blocks_and_each_alone(name, horizon,
         np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("name", ["KRLST", "calibrated", "calibrated with lags", "a reservoir", "a committee"])
+def test_single_rows_without_times_are_those_of_a_block(name, horizon, outputs):
+    X, Y = rows(90)
+    Y = np.hstack([Y, Y * X[:, :1]])[:, :outputs]
+    whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
+    p = whole.track(X, Y)
+    for t in range(len(X)):
+        said = single.predict_one(X[t]) if t else None
+        single.learn_one(X[t], Y[t])
+        if said is not None:
+            for one, expected in zip(_numbers(said), _numbers(p), strict=True):
+                np.testing.assert_allclose(one, expected[t], rtol=1e-9, atol=1e-9, err_msg=f"row {t}")
+    for (part, array), expected in zip(whole._all_arrays().items(), single._all_arrays().values(), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
+
+
 def _numbers(p):
     return p.mean, p.variance, p.noise, *((p.lower, p.upper) if hasattr(p, "lower") else ())
 

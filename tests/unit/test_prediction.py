@@ -11,7 +11,6 @@ from scipy.integrate import quad
 
 import streamgp as sg
 from streamgp.contract.laws import ladder_levels
-from streamgp.contract.prediction import packed, unpacked
 from streamgp.contract.shown import BESIDE
 
 
@@ -248,16 +247,6 @@ def test_a_prediction_is_copied_whole_and_cannot_be_changed():
             p.mean = 0.0
     with pytest.raises(TypeError, match="Prediction has no column 'suprise'. Did you mean 'surprise'?"):
         sg.Prediction(0.0, 1.0, 1.0, suprise=3.0)
-
-
-def test_what_waits_is_packed_in_numbers():
-    for p in predictions_of_every_kind((6, 2)):
-        again = unpacked(packed(p, 2), p, 2)
-        assert again.law == p.law
-        assert vars(again).keys() == vars(p).keys() - {*BESIDE, "components"}
-        for name in ("mean", "variance", "noise"):
-            np.testing.assert_array_equal(getattr(again, name), getattr(p, name))
-        np.testing.assert_array_equal(again.quantile(0.3), p.quantile(0.3))
 
 
 def test_frames_have_whatever_columns_there_are():

@@ -92,8 +92,8 @@ def test_an_event_without_a_direction_is_refused():
 
 @pytest.mark.parametrize(
     "shape",
-    [[3, 0, True, True], [3, 1.5, True, True], [True, 1, True, True], [3, 2, True, True], [10**9, 1, True, True],
-     [3, 1], None],
+    [[3, 0, True, True, 1], [3, 1.5, True, True, 1], [True, 1, True, True, 1], [3, 2, True, True, 1],
+     [10**9, 1, True, True, 1], [3, 1, True, True, 0], [3, 1, True, True, 1.5], [3, 1], None],
 )  # fmt: skip
 def test_a_shape_that_the_arrays_contradict_is_refused(shape):
     header, tensors = opened(learned("SOGP").to_bytes())

@@ -596,9 +596,9 @@ def test_a_prediction_that_is_issued_is_of_the_time_of_its_row():
     assert model.forecast(1, inputs=Z[:1]).mean[0] == model.predict_one(Z[0], time=later).mean
 
 
-def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted_without_replay():
+def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted():
     X, y, Z, _ = stream(np.arange(10.0))
-    late, now = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH), replay=0), sg.KRLST(capacity=8, time=SMOOTH)
+    late, now = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH)), sg.KRLST(capacity=8, time=SMOOTH)
     first, second = late.issue(X[0], time=1.0), late.issue(X[1], time=4.0)
     late.resolve(second.ticket, y[1])
     late.resolve(first.ticket, y[0])

@@ -36,7 +36,8 @@ def row(x: Any, d: int | None) -> FloatArray:
                 "For several rows use predict_many, learn_many or track."
             )
         result = np.atleast_1d(values)[None]
-    _check_width(result, d, "x")
+    if not d or result.shape[1] != d:
+        _check_width(result, d, "x")
     return result
 
 

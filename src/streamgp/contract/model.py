@@ -121,9 +121,10 @@ class StreamModel(Saved):
             refuse(self)
         self._owner = me
         try:
-            X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, self._shape.d)
+            d, _, scalar, _, _ = self._shape
+            X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, d)
             conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
-            if self._one_step and not derivatives and self._shape.scalar and self._shape.d is not None:
+            if scalar and d is not None and not derivatives and self._one_step:
                 return self._told(self._pass(PREDICTED, X, None, conditions, None).ravel().tolist())
             if derivatives:
                 return passing.with_slopes(self, X, conditions, many=False)

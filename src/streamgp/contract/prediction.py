@@ -63,18 +63,24 @@ class Prediction(Shown, Generic[Values]):
     variance_gradient: Any = None
 
     def __init__(self, mean: Values, variance: Values, noise: Values, **beside: Any) -> None:
-        self._fill(GAUSSIAN, {"mean": mean, "variance": variance, "noise": noise}, beside)
+        set_columns(self, "__dict__", columns := {"mean": mean, "variance": variance, "noise": noise})
+        set_law(self, GAUSSIAN)
+        if beside:
+            self._put_beside(columns, beside)
 
     def _fill(self, law: Law, columns: dict[str, Any], beside: dict[str, Any] | None = None) -> None:
         """Take columns as one's own, and those that stand beside them, where they are not None."""
         set_columns(self, "__dict__", columns)
         set_law(self, law)
         if beside:
-            for name in beside:
-                if name not in BESIDE:
-                    known = f"What may stand beside a prediction: {', '.join(BESIDE)}"
-                    raise TypeError(f"{type(self).__name__} has no column {name!r}.{nearest(name, BESIDE)} {known}")
-            columns |= {name: column for name, column in beside.items() if column is not None}
+            self._put_beside(columns, beside)
+
+    def _put_beside(self, columns: dict[str, Any], beside: dict[str, Any]) -> None:
+        for name in beside:
+            if name not in BESIDE:
+                known = f"What may stand beside a prediction: {', '.join(BESIDE)}"
+                raise TypeError(f"{type(self).__name__} has no column {name!r}.{nearest(name, BESIDE)} {known}")
+        columns |= {name: column for name, column in beside.items() if column is not None}
 
     @classmethod
     def _of(cls, columns: dict[str, Any], law: Law) -> Self:

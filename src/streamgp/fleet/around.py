@@ -99,13 +99,13 @@ class OnGpu(OnlineGP):
         conditions: FloatArray | None,
         kept: FloatArray | None,
     ) -> FloatArray:
-        """Rows of one kind, in order; a GPU runs no process with a memory, so that none keeps anything."""
+        """Rows of one kind, in order; a GPU runs no process with a memory, so that a row sees itself alone."""
         rows = self._rows(X, Y, conditions)
         if any_of(ops, LEARN):
             learned = self._ask(partial(self._engine.advance, rows, any_of(ops, PREDICT)))
             return np.empty((len(NUMBERS), *rows.Y.shape)) if learned is None else moments_of(learned)  # type: ignore[union-attr]
         if kept is not None:
-            kept[:] = 0.0
+            kept[:, 0], kept[:, 1:] = 0.0, X  # as the cores keep it
         return moments_of(self._ask(partial(self._engine.predict, rows)))
 
     def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:

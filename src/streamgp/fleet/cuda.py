@@ -220,15 +220,15 @@ class CudaEngine:
         return self._memory.pinned(rows, number)
 
     def kept_width(self) -> int:
-        return self._exchange.shape.width
+        return 1 + 2 * self._exchange.shape.width
 
     def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         prediction = self._learn(rows._replace(Y=None), COUNTED, True)
         assert prediction is not None
-        return moments_of(prediction), rows.X.copy()
+        return moments_of(prediction), np.hstack([rows.X, np.zeros((len(rows.X), 1)), rows.X])  # as the cores keep it
 
     def resolve(self, rows: Rows, kept: FloatArray) -> None:
-        self._learn(rows._replace(X=np.ascontiguousarray(kept)), LEARNED, False)
+        self._learn(rows._replace(X=np.ascontiguousarray(kept[:, : self._exchange.shape.width])), LEARNED, False)
 
     def _prediction(self, rows: Rows, out: np.ndarray) -> Prediction:
         mean, variance = out.reshape(2, -1, self._outputs)

@@ -141,7 +141,7 @@ class GpuWrappers:
         memory._enqueue(which, There(into, targets.reshape(n * p), given, out), asked)
         leaving(shape.for_predictions)[blocks, THREADS, stream](
             *(self._named["target_shift"], self._named["target_scale"], *which, out, own, inside.known),
-            *(self._plan, self._named["counters"], self._named["buffers"], Y, self._nobody, found, step, told),
+            *(self._plan, self._named["counters"], self._named["buffers"], Y, found, step, told),
         )
 
     def renew(self, models: np.ndarray, counts: np.ndarray, bound: float) -> None:

@@ -178,7 +178,6 @@ def leaving(shape: AroundShape) -> Any:
         counters: Any,
         buffers: Any,
         Y: Any,
-        nobody: Any,
         found: Any,
         step: Any,
         told: Any,
@@ -190,7 +189,7 @@ def leaving(shape: AroundShape) -> Any:
         first, apart, count = rows_of(starts, k, step)
         leave(target_shift, target_scale, i, k, first, apart, count, out, own, known, told)
         if calibrated:
-            calibrate(plan, counters, buffers, i, first, apart, count, Y, nobody, told)
+            calibrate(plan, counters, buffers, i, first, apart, count, Y, told)
 
     return cached_kernel()(run)
 

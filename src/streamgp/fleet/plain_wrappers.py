@@ -71,7 +71,7 @@ class PlainWrappers:
             self._functions.leave(s.target_shift, s.target_scale, i, k, *rows[k], out, own, known, told)
             if self._shape.parts:
                 counters = self._named["counters"].view(np.recarray)
-                self._functions.calibrate(self._plan, counters, self._named["buffers"], i, *rows[k], Y, NOBODY, told)
+                self._functions.calibrate(self._plan, counters, self._named["buffers"], i, *rows[k], Y, told)
         return told if report else None
 
     def renew(self, models: np.ndarray, counts: np.ndarray, bound: float) -> None:

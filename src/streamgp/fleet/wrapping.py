@@ -127,8 +127,8 @@ class Functions(NamedTuple):
             of the targets.
         renew: (s, i, k, begin, states, nobody, own, warmup, bound, into, targets, given): take units anew, and write
             the rows so far in them.
-        calibrate: (plan, counters, buffers, i, first, apart, count, Y, nobody, told): bounds of predictions; then their
-            errors count.
+        calibrate: (plan, counters, buffers, i, first, apart, count, Y, told): bounds of predictions; then their errors
+            count.
     """
 
     enter: Function
@@ -186,18 +186,10 @@ def build(on: Thread, shape: AroundShape) -> Functions:
     standard = taken_over(on, scaling, ("standard",))["standard"]
     refused, in_units = outliers.REFUSED, shape.standard
 
-    @jit
-    def itself(array: Any) -> Any:
-        return array
-
-    compare = taken_over(
-        on,
-        conformal,
-        ("leap", "distance", "tally_row", "start", "learn", "tell_shape", "learn_shape", "take", "calibrate"),
-        opened=on.model(shape.at),
-        borrowed=itself,
-        **bounded,
-    )["calibrate"]
+    opened = on.model(shape.at)
+    take = taken_over(
+        on, conformal, ("leap", "distance", "tally_row", "start", "learn", "tell_shape", "learn_shape", "take")
+    )["take"]
 
     @jit
     def within(value: Any, bound: Any) -> Any:
@@ -393,23 +385,13 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         apart: Any,
         count: Any,
         Y: Array,
-        nobody: Array,
         told: Array,
     ) -> None:
         settings = Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7], plan[8])
-        stop = first + apart * (count - 1) + 1
-        rows = told[:, first:stop:apart]
-        compare(
-            ((settings, counters[i]),),
-            buffers[i : i + 1],
-            nobody,
-            nobody[:0],
-            rows[0],
-            rows[1],
-            rows[2],
-            Y[first:stop:apart],
-            False,
-            rows[3:],
-        )
+        m, t = opened(((settings, counters[i]),), buffers, i), first
+        for _ in range(count):
+            for j in range(P):
+                take(m, j, told[0, t, j], told[1, t, j], told[2, t, j], Y[t, j], False, told[3:, t, j])
+            t += apart
 
     return Functions(enter, leave, renew, calibrate)

@@ -201,13 +201,13 @@ class LinearMean(Part):
                 f"features of the mean must return {k} numbers for each of the {len(X)} rows, one for each of its "
                 f"names; got an array of shape {found.shape}"
             )
+        _refuse_wild(found, np.inf)
         return found.reshape(len(X), k)
 
     def whitened(self, X: FloatArray) -> FloatArray:
         """h of rows in units in which the prior variance of the weights is 1, (n, k)."""
         found = self.scales(X.shape[1]) * self.values(X)
-        if not np.all(np.abs(found) <= LARGEST):
-            raise ValueError(f"features of the mean must return finite numbers, at most {LARGEST:g} in size")
+        _refuse_wild(found, LARGEST)
         return found
 
     def slopes(self, X: FloatArray) -> FloatArray:
@@ -231,6 +231,11 @@ class LinearMean(Part):
 
 
 Mean = float | Rows | LinearMean
+
+
+def _refuse_wild(found: FloatArray, largest: float) -> None:
+    if not np.all(np.isfinite(found)) or np.any(np.abs(found) > largest):
+        raise ValueError(f"features of the mean must return finite numbers, at most {LARGEST:g} in size")
 
 
 def checked(name: str, value: Any) -> Mean | None:

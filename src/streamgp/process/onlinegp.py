@@ -157,7 +157,8 @@ class OnlineGP(CompiledModel):
         if not self._direct:
             return self._pass_around(ops, X, Y, conditions, kept)
         columns = np.zeros((3, len(X), self._shape.p or 1))
-        self._do(ops, X, Y, conditions, kept, columns)
+        do = super()._do if self._one_step else self._do
+        do(ops, X, Y, conditions, kept, columns)
         if not self.has_variance:
             columns[1:] = np.nan
         return columns

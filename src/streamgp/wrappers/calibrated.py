@@ -14,7 +14,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import PREDICT, listed, predicted_too
+from streamgp.contract.lanes import ALONE, PREDICT, listed, predicted_too
 from streamgp.contract.laws import gaussian_reach, ladder_levels
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import NUMBERS, CalibratedPrediction, Prediction
@@ -205,7 +205,7 @@ class Calibrated(Wrapper):
     def _told(self, columns: Sequence[Any]) -> CalibratedPrediction:
         mean, variance, noise, lower, upper = columns[: conformal.MOMENTS]
         own = conformal.MOMENTS + self._rungs
-        raw, shape = self._within._told(columns[own:]), tuple(columns[conformal.MOMENTS : own])
+        raw, shape = self._models[0]._told(columns[own:]), columns[conformal.MOMENTS : own]
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -225,11 +225,13 @@ class Calibrated(Wrapper):
         kept: FloatArray | None,
     ) -> FloatArray:
         within: Any = self._models[0]
-        ops = predicted_too(ops)
+        ops = ops if Y is None else predicted_too(ops)
         own = 0 if kept is None else self._own_width
-        if type(within) is Standardize and within._in_one_call and within._has_seen(ops, kept, own):
-            calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), own
-            columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._p or 1))
+        at_once = type(within) is Standardize and within._in_one_call
+        if at_once and (kept is None or within._has_seen(ops, kept, own)):
+            wider = NOT_WIDER if self._ahead == 1 else self._wider(ops)
+            calibration = self._numbers.records, self._numbers.buffers, wider, own
+            columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._shape.p or 1))
             within._do(ops, X, Y, conditions, kept, calibration, columns)
             return columns
         raw = within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])
@@ -252,8 +254,8 @@ class Calibrated(Wrapper):
 
     @property
     def _one_step(self) -> bool:  # type: ignore[override]
-        within = self._models[0]
-        return type(within) is Standardize and within._one_step
+        within: Any = self._models[0]
+        return type(within) is Standardize and within._lanes is ALONE and within._in_one_call
 
     @property
     def _own_width(self) -> int:

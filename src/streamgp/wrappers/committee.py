@@ -216,24 +216,25 @@ class Committee(Composite):
         ops, bare, p = predicted_too(ops), without_noise(conditions), self._p or 1
         predicted, start = np.empty((p, 3, len(X), len(self._models))), ISSUED * p
         for k, member in enumerate(self._models):
-            stop, given = start + member._kept_width, self._weighable(member, conditions, bare)
-            said = member._pass(ops, X, Y, given, None if kept is None else kept[:, start:stop])
-            predicted[..., k] = said[:3].transpose(2, 0, 1)
-            start = stop
+            given, lines = None if conditions is None else self._weighable(member, conditions, bare), None
+            if kept is not None:
+                lines = kept[:, start : start + member._kept_width]
+                start += lines.shape[1]
+            predicted[..., k] = member._pass(ops, X, Y, given, lines)[:3].transpose(2, 0, 1)
         columns = self._weighed(ops, predicted, Y, kept).mixed.transpose(1, 2, 0)
         if not self.has_variance:
             columns[1:] = np.nan
         return np.ascontiguousarray(columns)
 
-    def _weighable(
-        self, member: StreamModel, conditions: FloatArray | None, bare: FloatArray | None
-    ) -> FloatArray | None:
+    def _weighable(self, member: StreamModel, conditions: FloatArray, bare: FloatArray | None) -> FloatArray | None:
         """Conditions of rows as a member takes them: without a noise if it cannot weigh rows by it."""
-        return bare if conditions is not None and member._refuses_noise(1) else conditions
+        return bare if member._refuses_noise(1) else conditions
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         """What one of the members would not learn, nobody learns, and the committee does not judge them by it."""
-        seen = [member._screened(Y) for member in self._models]
+        seen = [screened for member in self._models if (screened := member._screened(Y)) is not Y]
+        if not seen:
+            return Y
         return np.where(np.isnan(seen).any(axis=0), np.nan, Y)
 
     def _refuses_noise(self, p: int) -> str:

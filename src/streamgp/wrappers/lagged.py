@@ -91,8 +91,10 @@ class Lagged(Mapped):
         conditions: FloatArray | None,
         kept: FloatArray | None,
     ) -> FloatArray:
-        if len(ops) == len(X) == 1 and kept is None and ops.item(1) & ISSUE and self._known():
-            return self._pass_one(ops, X, Y, conditions)
+        if len(ops) == len(X) == 1 and kept is None and ops.item(1) & ISSUE:
+            full = not np.isnan(self._past).any()
+            if full or self._known():
+                return self._pass_one(ops, X, Y, conditions, full)
         (rows, kinds), (n, d), width = ops.T, X.shape, self._past.size
         advanced = rows[kinds & ADVANCE != 0]
         late, waits = kinds & TAKE == LEARN, kinds & (TAKE | TELL) == ADVANCE
@@ -128,11 +130,10 @@ class Lagged(Mapped):
         return columns
 
     def _pass_one(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None
+        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, full: bool
     ) -> FloatArray:
-        """The usual case in fewer steps: one row that has lags, and waits for nothing."""
-        full, kind = not np.isnan(self._past[0]).any(), ops.item(1)
-        lags = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1)
+        """The usual case in fewer steps: one row that has lags, all of them or some, and waits for nothing."""
+        lags, kind = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1), ops.item(1)
         columns = self._within._pass(ops, np.concatenate([X, lags], axis=1), Y, conditions, None)
         if Y is not None and kind & (LEARN | TELL):
             newest = np.where(np.isnan(Y[0]), self._past[-1], Y[0])

@@ -120,6 +120,10 @@ class Wrapper(Composite):
     def _children(self) -> dict[str, StreamModel]:
         return {"inner": self._within}
 
+    @property
+    def _needs_time(self) -> bool:  # type: ignore[override]
+        return self._models[0]._needs_time
+
     def _may_fail(self) -> bool:
         return self._models[0]._may_fail()
 
@@ -153,7 +157,7 @@ class Wrapper(Composite):
         return self._within._columns
 
     def _told(self, columns: Sequence[Any]) -> Prediction:
-        return self._within._told(columns)
+        return self._models[0]._told(columns)
 
     @property
     def _kept_width(self) -> int:
