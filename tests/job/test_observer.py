@@ -50,7 +50,7 @@ def test_observers_are_told_what_takes_long(tmp_path):
             "reading the first rows",
             "loading compiled code; after an installation, compiling",
             "predicting the first rows",
-            "tuning 9 Gaussian processes on 24 rows",  # three kinds in three views; four fifths of those after which they join
+            "tuning 9 Gaussian processes on 24 rows",  # four fifths of those after which they join
             "tuning 9 Gaussian processes on 72 rows",
             "tuning 6 Gaussian processes on 80 rows",
             f"saving {tmp_path / 'm.sgp'}",
