@@ -1,4 +1,4 @@
-"""The clock: times follow each other, wrong ones are not believed, and rows are missing where regular times have gaps."""
+"""The clock: times follow each other, wrong ones are not believed, and gaps of regular times are missing rows."""
 
 from __future__ import annotations
 

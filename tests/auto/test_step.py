@@ -37,7 +37,13 @@ def seen(layout, targets, x, before, tick, known, gap):
 
 @pytest.mark.parametrize(
     "layout",
-    [Layout(0, 1, (), 0), Layout(2, 3, (4,), 0), Layout(1, 5, (3, 12), 0), Layout(2, 2, (4, 7), 6), Layout(1, 2, (5,), 1)],
+    [
+        Layout(0, 1, (), 0),
+        Layout(2, 3, (4,), 0),
+        Layout(1, 5, (3, 12), 0),
+        Layout(2, 2, (4, 7), 6),
+        Layout(1, 2, (5,), 1),
+    ],
 )
 def test_rows_see_what_the_definition_says(layout):
     rng = np.random.default_rng(0)
@@ -56,9 +62,7 @@ def test_rows_see_what_the_definition_says(layout):
         found = past.see(X, ticks, known, gaps, before)
         assert found.shape == (rows, layout.width)
         told = targets.tolist()
-        expected = [
-            seen(layout, told, X[t], before[t], ticks[t], int(known[t]), int(gaps[t])) for t in range(rows)
-        ]
+        expected = [seen(layout, told, X[t], before[t], ticks[t], int(known[t]), int(gaps[t])) for t in range(rows)]
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 

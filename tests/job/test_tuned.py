@@ -73,7 +73,11 @@ def test_a_fill_value_among_the_first_targets_does_not_reach_the_search():
 
 def test_targets_that_come_late_are_learned_across_the_change_of_models_as_those_that_come_in_time():
     X, y = rows(120)
-    late, timely, said = sg.Delayed(sg.Tuned(sg.KRLST(capacity=12), warmup=60)), sg.Tuned(sg.KRLST(capacity=12), warmup=60), []
+    late, timely, said = (
+        sg.Delayed(sg.Tuned(sg.KRLST(capacity=12), warmup=60)),
+        sg.Tuned(sg.KRLST(capacity=12), warmup=60),
+        [],
+    )
     for t in range(120):
         said.append(late.issue(X[t]).mean)
         if t >= 4:
