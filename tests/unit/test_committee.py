@@ -255,3 +255,20 @@ def test_a_glitch_of_an_input_does_not_leave_the_range_of_the_targets(late):
     assert np.abs(p.mean).max() < 6
     assert model.health.limited_rows >= 1
     assert model.health.repairs == 0
+
+
+def test_rows_beyond_the_limits_are_counted_once_however_they_come():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    y = np.sin(X[:, 0])
+    X[::7, 1] = 1000.0
+
+    def build():
+        return sg.Committee([sg.RunningMean(), sg.InputValue(1)], rule="stacked", reach=3.0)
+
+    late, single, whole = sg.Delayed(build()), build(), build()
+    for x, target in zip(X, y, strict=True):
+        late.resolve(late.issue(x).ticket, target)
+        single.learn_one(x, target)
+    whole.track(X, y)
+    assert late.inner.to_bytes() == single.to_bytes() == whole.to_bytes()
+    assert late.health.limited_rows == single.health.limited_rows > 10
