@@ -83,22 +83,3 @@ def series(n=220, first=130, seed=0):
     come[[first + 20, first + 21, first + 22, first + 23]] = False
     come[:first] = come[-1] = True
     return y, come, 1.7e9 + HOUR * np.arange(n)
-
-
-@pytest.mark.parametrize(("inputs", "at_once"), [(0, True), (2, True), (2, False)])
-def test_rows_that_are_missing_are_rows_without_a_target(inputs, at_once):
-    y, come, times = series()
-    X = np.random.default_rng(1).normal(size=(len(y), inputs))
-    last = np.maximum.accumulate(np.where(come, np.arange(len(y)), 0))
-    expected = small(warmup=30).track(X[last], np.where(come, y, np.nan), time=times).mean[come]
-    model, X, y, times = small(warmup=30), X[come], y[come], times[come]
-    if at_once:
-        said = model.track(X, y, time=times).mean
-    else:
-        said = np.empty(len(y))
-        for t in range(len(y)):
-            said[t] = model.predict_one(X[t], time=times[t]).mean
-            model.learn_one(X[t], y[t], time=times[t])
-            if t in (100, 140, 150):
-                model = sg.from_bytes(model.to_bytes())
-    np.testing.assert_allclose(said[2:], expected[2:], rtol=1e-8)

@@ -44,18 +44,15 @@ def test_observers_are_told_what_takes_long(tmp_path):
     small = {"capacity": 5, "features": 5, "warmup": 100}
     listener = Listener()
     Job(source, "y", settings=small, observers=[listener, Observer()], save=tmp_path / "m.sgp").run()
-    assert (
-        listener.done
-        == [
-            "reading the first rows",
-            "loading compiled code; after an installation, compiling",
-            "predicting the first rows",
-            "tuning 9 Gaussian processes on 24 rows",  # four fifths of those after which they join
-            "tuning 9 Gaussian processes on 72 rows",
-            "tuning 6 Gaussian processes on 80 rows",
-            f"saving {tmp_path / 'm.sgp'}",
-        ]
-    )
+    assert listener.done == [
+        "reading the first rows",
+        "loading compiled code; after an installation, compiling",
+        "predicting the first rows",
+        "tuning 9 Gaussian processes on 24 rows",  # four fifths of those after which they join
+        "tuning 9 Gaussian processes on 72 rows",
+        "tuning 6 Gaussian processes on 80 rows",
+        f"saving {tmp_path / 'm.sgp'}",
+    ]
     listener = Listener()
     Job(source, "y", model="SOGP", settings={"capacity": 5, "warmup": 100}, observers=[listener]).run()
     assert listener.done[3:] == ["tuning SOGP on 80 rows"]

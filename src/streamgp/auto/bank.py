@@ -18,6 +18,7 @@ from streamgp.auto.forest import Forest
 from streamgp.compiled import address_of, compile_now
 from streamgp.contract import inputs
 from streamgp.contract.checks import DUE_AFTER
+from streamgp.contract.lanes import ONE, PREDICT
 from streamgp.process import rare
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.state import LAYOUT
@@ -29,6 +30,7 @@ from streamgp.wrappers.aggregation import LIMITED, PRIOR, RANGE, ROOM, SPOKEN, V
 # squared errors were BEHIND times those of the best: one lucky row is no evidence.
 NEWCOMER, BEHIND = 10.0, 2.0
 NO_FOREST = Forest.empty()
+NONE_GIVEN = np.empty((0, 3))  # conditions
 
 
 class Line(NamedTuple):
@@ -73,8 +75,8 @@ class Bank:
         self.lines: tuple[Line, ...] = ()
         self.given = np.zeros(1, dtype=np.int64)  # numbers that were given to lines
         self.sums, self.numbers = np.zeros((0, 2)), np.zeros(0, dtype=np.int64)
-        self.seen, self.scale = np.zeros(RANGE), np.zeros(4)
-        self.regrets, self.errors = np.zeros((3, 3, VOICES)), np.zeros((4, 0))
+        self.seen, self.scale = np.zeros(RANGE), np.zeros(6)
+        self.regrets, self.errors = np.zeros((3, 3, VOICES)), np.zeros((6, 0))
         self.covariances, self.slopes = np.zeros((3, 0, 0)), np.zeros((3, 0))
         compile_now(step.see, step.run_lines, step.weigh, aggregation.combine)
 
@@ -104,7 +106,7 @@ class Bank:
         K, new = len(kept), [i for i, k in enumerate(kept) if k >= 0]
         old = [kept[i] for i in new]
         before = {name: array.copy() for name, array in self.arrays().items()}
-        self.sums, self.errors, self.slopes = np.zeros((K, 2)), np.zeros((4, K)), np.zeros((3, K))
+        self.sums, self.errors, self.slopes = np.zeros((K, 2)), np.zeros((6, K)), np.zeros((3, K))
         self.regrets = np.zeros((3, 3, max(K, VOICES)))
         self.covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (3, K, K)).copy()
         self.numbers = np.empty(K, dtype=np.int64)
@@ -163,7 +165,7 @@ class Bank:
         with np.errstate(invalid="ignore", divide="ignore"):
             old = [k for k, name in enumerate(self.names) if name not in tried]
             best = [
-                np.nanmin(np.append(one[0, old] / one[1, old], np.inf)) for one in (self.errors[:2], self.errors[2:])
+                np.nanmin(np.append(one[0, old] / one[1, old], np.inf)) for one in (self.errors[:2], self.errors[2:4])
             ]
         for k, name in enumerate(self.names):
             if name not in tried:
@@ -191,6 +193,12 @@ class Bank:
         weights, scratch = np.zeros((2, K)), np.empty((2, SPOKEN))
         step.weigh(said, self.regrets, self.errors, self.slopes, self.scale, scratch[0], weights[0])
         return np.asarray(weights[0])
+
+    def best_says(self, f: FloatArray) -> float:
+        """What the line with the lowest error of late says of a row, whatever the limits; NaN: nothing."""
+        predicted, errors = self._run(ONE[PREDICT], f[None], np.full(1, np.nan), NONE_GIVEN)[0, 0], self.recent_errors()
+        errors[np.isnan(predicted)] = np.nan
+        return np.nan if np.isnan(errors).all() else float(predicted[np.nanargmin(errors)])
 
     @property
     def limited(self) -> int:
@@ -226,7 +234,17 @@ class Bank:
             mixed: (3, n) receives mean, variance and noise.
         """
         n, K = len(F), len(self.lines)
-        predicted = np.empty((3, n, K))
+        predicted = self._run(ops, F, y, given)
+        room = np.empty((3, n, K))
+        aggregation.combine(
+            *(aggregation.STACKED, self._discount, self._reach, ops, y, self.numbers, predicted, kept, self.seen),
+            *(self.regrets, self.errors, self.covariances, self.slopes, self.scale),
+            *(room[0], np.empty((n, SPOKEN)), room[1], room[2], mixed),
+        )
+
+    def _run(self, ops: np.ndarray, F: FloatArray, y: FloatArray, given: FloatArray) -> FloatArray:
+        """Let all lines predict and learn; their means, variances and noises, (3, n, lines)."""
+        predicted = np.empty((3, len(F), len(self.lines)))
         table = ops, F, y, given, self._clock, self._table, self._columns, self._units, self._target_units, self.sums
         line, stopped = 0, -1
         while True:
@@ -238,12 +256,7 @@ class Bank:
             rare.settle(process._numbers.one(0))
         if status:
             inputs.refuse(status, stopped, many=len(ops) > 1)
-        room = np.empty((3, n, K))
-        aggregation.combine(
-            *(aggregation.STACKED, self._discount, self._reach, ops, y, self.numbers, predicted, kept, self.seen),
-            *(self.regrets, self.errors, self.covariances, self.slopes, self.scale),
-            *(room[0], np.empty((n, SPOKEN)), room[1], room[2], mixed),
-        )
+        return predicted
 
     def changing(self) -> Iterator[np.ndarray]:
         """All arrays that rows change."""

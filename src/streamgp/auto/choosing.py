@@ -190,10 +190,7 @@ def work(table: Any, task: Task) -> Callable[[], list[Line]]:
         return partial(builder.built_over_time, rows)
     if task.what == FORESTS:
         return partial(_trained, rows, table.layout.newest)
-    known = {
-        line.name: line._replace(process=line.process.clone()) for line in table.bank.lines if line.process is not None
-    }
-    return partial(builder.built, task.what.split("+"), rows, known, task.suffix)
+    return partial(builder.built, task.what.split("+"), rows, task.suffix)
 
 
 def _trained(rows: Rows, newest: int) -> list[Line]:

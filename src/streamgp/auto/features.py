@@ -83,7 +83,7 @@ class Past:
         self._layout = layout
         longest = max([layout.past, *layout.backs])
         self.told, self.known = np.zeros(rows + longest + 2 * BLOCK), np.zeros(1, dtype=np.int64)
-        self.x = np.zeros((1, layout.own))
+        self.x = np.full((1, layout.own), np.nan)  # NaN: there was no row
         self._seasons, self._backs = (np.array(one, dtype=np.int64) for one in (layout.seasons, layout.backs))
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -93,7 +93,7 @@ class Past:
     def check(self) -> None:
         """Refuse a state that no rows lead to."""
         require("past targets", self.told)
-        require("last inputs", self.x)
+        require("last inputs", self.x[~np.isnan(self.x)])
         require("known targets", self.known, at_least=0)
 
     @property
@@ -144,7 +144,7 @@ class Past:
 
     def begin_again(self) -> None:
         """The next rows follow no others."""
-        self.told[:], self.x[:], self.known[0] = 0.0, 0.0, 0
+        self.told[:], self.x[:], self.known[0] = 0.0, np.nan, 0
 
     def copy(self) -> Past:
         """An independent twin."""

@@ -138,13 +138,12 @@ class Builder(NamedTuple):
         _, _, change, precision = max(found)
         return precision, change
 
-    def built(self, names: Sequence[str], rows: Rows, known: dict[str, Line], suffix: str = "") -> list[Line]:
+    def built(self, names: Sequence[str], rows: Rows, suffix: str = "") -> list[Line]:
         """Processes by name, with hyperparameters that are found from these rows.
 
         Args:
             names: of ``processes``.
             rows: of the stream.
-            known: lines that there are, by name; a search goes on from what they have.
             suffix: of the names.
         """
         processes, found, lines = self.processes(), dict[tuple[int, ...], FullGP | None](), []
@@ -156,11 +155,7 @@ class Builder(NamedTuple):
                 searched = view._replace(change="lags" in view.label or view.change)
                 X, y, (_, unit) = self._standard(searched, rows)
                 if view.columns not in found:
-                    alike = (one for one in known if processes.get(one, (None, ""))[0] == searched)
-                    start = next(
-                        (known[one].process for one in alike if not CANDIDATES[processes[one][1]].spectral), None
-                    )
-                    found[view.columns] = search.exact(self._candidate("KRLST", len(view.columns)), start, X, y)
+                    found[view.columns] = search.exact(self._candidate("KRLST", len(view.columns)), X, y)
                 batch = found[view.columns]
                 if batch is not None:
                     own = self._standard(view, rows)

@@ -1,6 +1,7 @@
 """Search: hyperparameters of Gaussian processes on the first rows, one search for all that see the same.
 
-The search is for the exact process under the kernel, on few rows while there are few and from what was found before.
+The search is for the exact process under the kernel, on few rows while there are few. It starts from nothing that was
+found before, so that it does not matter when the thread comes to it.
 Fourier features go on from its lengthscales for a few steps; for their own variance and noise one eigendecomposition of
 the covariance of the rows gives the evidence of every pair of them. Counts limit how long a search takes, never a
 clock: the same rows give the same hyperparameters.
@@ -17,28 +18,26 @@ from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.tuning.tune import NoEvidenceError, fit_prefix, with_hyperparameters
 
-# Of this many rows at most how many count, and the iterations from a start of no knowledge, and from an earlier result.
-EFFORT = ((150, 100, 15, 15), (600, 150, 15, 15), (np.inf, 350, 40, 20))
+# Of this many rows at most how many count, and the iterations.
+EFFORT = ((150, 100, 15), (600, 150, 15), (np.inf, 350, 30))
 # Fourier features, which have no linear part, go on with the search for lengthscales: how many, and iterations.
 FEATURES, ITERATIONS = 100, 12
 # Where Fourier features look for their noise and their variance, in variances of the targets.
 NOISES, VARIANCES = np.logspace(-6, 0, 25), np.logspace(-2, 2, 17)
 
 
-def exact(model: OnlineGP, known: OnlineGP | None, X: FloatArray, y: FloatArray) -> FullGP | None:
+def exact(model: OnlineGP, X: FloatArray, y: FloatArray) -> FullGP | None:
     """The exact process of a model for standard units on these rows; None where the evidence says nothing of it.
 
     Args:
         model: from which the search starts.
-        known: the same with hyperparameters that were found before, from which it starts rather.
         X: (n, d) rows.
         y: (n,) targets, NaN where missing.
     """
-    _, rows, cold, warm = next(effort for effort in EFFORT if len(y) <= effort[0])
-    start, iterations = (model, cold) if known is None else (known, warm)
+    _, rows, iterations = next(effort for effort in EFFORT if len(y) <= effort[0])
     evidence = Evidence(restarts=0, iterations=iterations)
     try:
-        found = fit_prefix(start, X, y, evidence, rows=rows)
+        found = fit_prefix(model, X, y, evidence, rows=rows)
     except NoEvidenceError:
         return None
     return found if isinstance(found, FullGP) else None

@@ -283,6 +283,7 @@ class Table(StreamModel):
         filled = np.where(advances & (past.known[0] > 0), gaps, 0)
         known = past.known[0] + np.cumsum(learns) - learns + np.cumsum(filled)
         before = np.concatenate([past.x, X[rows[advances], :d]])[np.cumsum(advances) - advances]
+        before = np.where(np.isnan(before), X[rows, :d], before)  # the first row comes after one like it
         past.tell_after(targets, filled, learns)
         waiting = np.column_stack([known, ticks[:, 1], gaps]).astype(float)
         F = past.see(
@@ -304,7 +305,7 @@ class Table(StreamModel):
         row, kind = ops[0].tolist()
         if kind & PREDICT:
             self._say(np.array([[row, PREDICT]]), F, y, given, kept, told)
-        state, target, mean = self.doubts[0], y[row], kept.interval[row, 0]
+        state, target, mean = self.doubts[0], y[row], self.bank.best_says(F[row])
         beyond = max(state[outliers.LOWEST + 1] - target, target - state[outliers.HIGHEST + 1])
         if abs(target - mean) <= (1.0 - EXPLAINED) * beyond:
             state[outliers.EVIDENCE] = outliers.THIRD
@@ -402,13 +403,13 @@ class Table(StreamModel):
         """The features and targets of rows that came after this many, as far as they are kept, oldest first."""
         d, layout, start = self.layout.own, self.layout, max(start, int(self.clock[choosing.SEEN]) - self._room)
         kept = self.kept[np.arange(start, stop) % self._room]
+        first = self.kept[(start - 1) % self._room] if start > int(self.clock[choosing.SEEN]) - self._room else kept[0]
+        before = np.concatenate([first[None, :d] if start else kept[:1, :d], kept[:-1, :d]])
         known = kept[:, d + 3].astype(np.int64)
         reached = known > self.past.known[0] - len(self.past.told) + max([layout.past, *layout.backs])
-        kept, known = kept[reached], known[reached]
-        X = np.ascontiguousarray(kept[:, :d])
+        kept, known, before = kept[reached], known[reached], before[reached]
         ticks = np.column_stack([kept[:, d] - layout.ahead * kept[:, d + 1], kept[:, d + 1]])
-        before = np.concatenate([X[:1], X[:-1]])
-        F = self.past.see(X, ticks, known, np.zeros(len(X), dtype=np.int64), before)
+        F = self.past.see(np.ascontiguousarray(kept[:, :d]), ticks, known, np.zeros(len(kept), dtype=np.int64), before)
         return Rows(F, kept[:, d + 4].copy())
 
     # The first rows are learned anew where fill values are found among their targets.

@@ -33,7 +33,8 @@ DISCOUNTS = (1.0, 0.999)  # of regret, for the two voices of that kind
 FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
 VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
 PREDICTION, UNIT, FIRST = range(3)  # what is kept of a row beside the members' means; the voices come last
-SPOKEN = FIRST + VOICES
+SPOKEN = FIRST + VOICES + 1
+MIXTURE = SPOKEN - 1  # of a row, what the voices said together, where a member was followed
 # Of a row that waits for its target: the numbers and means of this many members, and what was predicted.
 ROOM = 48
 ISSUED = 2 * ROOM + SPOKEN
@@ -51,6 +52,9 @@ LOWEST, HIGHEST, LAST, STEP, COUNT, LIMITED = range(6)
 RANGE = LIMITED + 1
 # Work space, a number for each member: shares in three voices, means and those to judge by, deviations, a gain.
 MEANS, JUDGED, DEVIATIONS, GAIN = range(3, 7)
+# A member speaks alone while all voices together make this many times its error over the last ten rows or so, of which
+# there have to be enough.
+FOLLOWED, SHORT, ENOUGH = 4.0, 0.9, 7.0
 MARGIN = 0.1  # of the range, by which it is widened
 FEWEST = 8  # targets before which there are no limits, as there is no screen (outliers.py)
 LARGEST = np.finfo(float).max
@@ -98,10 +102,12 @@ def combine(
         seen: (RANGE,) what is known of the targets.
         regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
             and the largest square.
-        errors: (4, K) discounted squared errors of each member, and rows: of late, and over about the last thousand.
+        errors: (6, K) discounted squared errors of each member, and rows: of late, over about the last thousand, and
+            over the last ten.
         covariances: (3, K, K) of the regressions' coefficients.
         slopes: (3, K) their means.
-        scale: (4,) discounted squared errors of the first voice, and rows; the same of the predictions.
+        scale: (6,) discounted squared errors of the first voice, and rows; the same of the predictions, and of what all
+            voices said together.
         judged: (n, K) the means within the limits, by which members are judged, also those who have no say.
         spoken: (n, SPOKEN) the prediction, NaN where all sleep, the unit of deviations, and the voices.
         weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
@@ -157,7 +163,7 @@ def say(
     room: Array,
 ) -> None:
     """What the voices make of what the members say of one row, (3, K); see ``combine``."""
-    K, row, each = predicted.shape[1], predicted[0], spoken[FIRST:]
+    K, row, each = predicted.shape[1], predicted[0], spoken[FIRST:MIXTURE]
     share, shares, deviations = np.empty(VOICES), room[:MEANS], room[DEVIATIONS]
     for k in range(K):
         if not np.isfinite(predicted[1, k] + predicted[2, k]):
@@ -182,7 +188,23 @@ def say(
         v = 2 if rule == RECENT else 0
         prediction = each[v]
         weights[:] = shares[v]
-    spoken[PREDICTION], spoken[UNIT] = prediction, unit
+    spoken[PREDICTION], spoken[UNIT], spoken[MIXTURE] = prediction, unit, prediction
+    if rule == STACKED and scale[5] > ENOUGH:
+        k = follow(errors, row, scale[4] / scale[5])
+        if k >= 0:
+            spoken[PREDICTION] = row[k]
+            weights[:] = 0.0
+            weights[k] = 1.0
+
+
+@compiled
+def follow(errors: Array, row: Array, square: float) -> int:
+    """The member that is followed alone, because all together erred so many times as much of late; -1: none."""
+    best, found = square / FOLLOWED**2, -1
+    for k in range(row.size):
+        if errors[5, k] > ENOUGH and not np.isnan(row[k]) and errors[4, k] / errors[5, k] < best:
+            best, found = errors[4, k] / errors[5, k], k
+    return found
 
 
 @compiled
@@ -302,17 +324,18 @@ def judge(
     scale: Array,
 ) -> None:
     """Learn from a target what members and voices are worth."""
-    prediction, unit, each = spoken[PREDICTION], spoken[UNIT], spoken[FIRST:]
+    prediction, unit, each = spoken[PREDICTION], spoken[UNIT], spoken[FIRST:MIXTURE]
     deviations, gain = room[DEVIATIONS], room[GAIN]
     if np.isnan(y) or np.isnan(each[0]):
         return
     limit = FAR * unit if unit > 0.0 else np.inf
-    for pair, mean in ((0, each[0]), (2, prediction)):
-        scale[pair] = SCALE * scale[pair] + bounded(y - mean, 10.0 * limit) ** 2
-        scale[pair + 1] = SCALE * scale[pair + 1] + 1.0
+    for pair, mean in ((0, each[0]), (2, prediction), (4, spoken[MIXTURE])):
+        factor = SCALE if pair < 4 else SHORT
+        scale[pair] = factor * scale[pair] + bounded(y - mean, 10.0 * limit) ** 2
+        scale[pair + 1] = factor * scale[pair + 1] + 1.0
     square = scale[2] / scale[3]
     if rule == STACKED:
-        regret_learn(regrets[2], each, prediction, y, 1.0, limit, square)
+        regret_learn(regrets[2], each, spoken[MIXTURE], y, 1.0, limit, square)
         if unit > 0.0:
             error = bounded((y - each[0]) / unit, FAR)
             for v in range(3):
@@ -321,7 +344,7 @@ def judge(
         regret_learn(regrets[v], row, each[v], y, DISCOUNTS[v], limit, square)
     for k in range(row.size):
         if not np.isnan(row[k]):
-            for pair, factor in ((0, discount[0]), (2, LONG)):
+            for pair, factor in ((0, discount[0]), (2, LONG), (4, SHORT)):
                 errors[pair, k] = factor * errors[pair, k] + (y - row[k]) ** 2
                 errors[pair + 1, k] = factor * errors[pair + 1, k] + 1.0
 

@@ -75,10 +75,10 @@ class Committee(Composite):
     _setting = "models"
     # Of each output, as aggregation.combine() takes them.
     _regrets: FloatArray  # (p, 3, 3, members or voices)
-    _errors: FloatArray  # (p, 4, members)
+    _errors: FloatArray  # (p, 6, members)
     _covariances: FloatArray  # (p, 3, members, members)
     _slopes: FloatArray  # (p, 3, members)
-    _scale: FloatArray  # (p, 4)
+    _scale: FloatArray  # (p, 6)
     _numbers: np.ndarray  # (members,) by which a member is known among rows that wait; none is given twice
     _given: np.ndarray  # (1,) how many numbers were given
     _range: FloatArray  # (p, RANGE) of the targets; see aggregation.limits()
@@ -110,7 +110,7 @@ class Committee(Composite):
     def _start_behind(self) -> None:
         """Give the newest member some rows on which it erred more than the best: one lucky row is no evidence."""
         for errors in self._errors:
-            for squares, rows in (errors[:2], errors[2:]):
+            for squares, rows in (errors[:2], errors[2:4]):
                 with np.errstate(invalid="ignore", divide="ignore"):
                     known = (squares / rows)[:-1]
                 if np.isfinite(known).any():
@@ -170,9 +170,9 @@ class Committee(Composite):
         new = [i for i, k in enumerate(kept) if k >= 0]
         before = {name: array.copy() for name, array in self._arrays().items()} if old else {}
         self._regrets = np.zeros((p, 3, 3, max(K, VOICES)))
-        self._errors, self._slopes = np.zeros((p, 4, K)), np.zeros((p, 3, K))
+        self._errors, self._slopes = np.zeros((p, 6, K)), np.zeros((p, 3, K))
         self._covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (p, 3, K, K)).copy()
-        self._scale, self._range = np.zeros((p, 4)), np.zeros((p, RANGE))
+        self._scale, self._range = np.zeros((p, 6)), np.zeros((p, RANGE))
         self._numbers, self._given = np.arange(K), np.array([K])
         if before:
             self._numbers += before["given"]
