@@ -216,7 +216,7 @@ def change(table: Any) -> None:
             _plan_warmup(table, seen, rows)
     if seen == warmup:
         _settle(table)
-    elif table.chosen is not None and seen in (2 * warmup, 4 * warmup):
+    elif table.chosen is not None and generation < 0 and seen in (2 * warmup, 4 * warmup):
         _stay(table, table.chosen.names)
     if generation >= 0:
         _follow(table, seen, generation)
@@ -231,6 +231,8 @@ def _follow(table: Any, seen: int, generation: int) -> None:
     for rows in joins(table):
         if seen == generation + built_from(rows):
             _plan(table, _base(table), generation, seen, generation + rows, suffix)
+    if seen == generation + 3 * first:  # errors while processes were built say nothing of later ones
+        _detector(table).restart()
     if seen in (generation + 2 * first, generation + 3 * first, generation + table.warmup):
         _report_if_better(table, generation)
     if seen == generation + table.warmup:
