@@ -77,7 +77,7 @@ def test_a_model_with_a_kernel_over_time_forecasts_itself(client):
     path = created(client, "timed", settings=settings)
     client.post(f"{path}/rows", json=hourly(72))
     found = client.get(f"{path}/forecast?ahead=12h").json()
-    assert found["model"] == "KRLST"
+    assert found["model"] == "KRLST", found
     assert found["assumed"] == "inputs stay as they are in the last row"
     learner = learned(hourly(72), settings=settings)
     wanted = learner.pipeline.model.forecast(12)

@@ -152,7 +152,7 @@ class Tuned(StreamModel):
             new = ops[ops[:, 1] & LEARN == 0, 0]
             kept[new, 1 : 1 + d] = X[new]
         within = None if kept is None else kept[:, 1 + d :]
-        out, start = np.full((len(self._columns), len(X), self._p or 1), np.nan), 0
+        out, start = np.empty((0, len(X), self._p or 1)), 0
         while start < len(ops):
             stop = self._until(ops, start)
             given = None if conditions is None else conditions[start:stop]
@@ -161,6 +161,8 @@ class Tuned(StreamModel):
             first = self._keep(ops[start:stop], X, Y, given, kept)
             said = self._model._pass(ops[start:stop], X, Y, given, within)
             told = ops[start:stop][ops[start:stop, 1] & PREDICT != 0, 0]
+            if not start:  # components are told where rows are only predicted
+                out = np.full(said.shape, np.nan)
             out[:, told] = said[:, told]
             if first != int(self._seen[0]):
                 self._change()
