@@ -161,9 +161,10 @@ class Tuned(StreamModel):
             first = self._keep(ops[start:stop], X, Y, given, kept)
             said = self._model._pass(ops[start:stop], X, Y, given, within)
             told = ops[start:stop][ops[start:stop, 1] & PREDICT != 0, 0]
-            if not start:  # components are told where rows are only predicted
+            if not start:
                 out = np.full(said.shape, np.nan)
-            out[:, told] = said[:, told]
+            out = out[: len(said)]  # components come last, and not from all models
+            out[:, told] = said[: len(out), told]
             if first != int(self._seen[0]):
                 self._change()
             start = stop
