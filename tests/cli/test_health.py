@@ -54,7 +54,7 @@ def test_a_model_that_diverges_is_named(tmp_path, monkeypatch):
     def diverging(self, *arguments, **options):
         lines = take(self, *arguments, **options)
         bank = model_with(self.model, "next_change")._shown.bank
-        bank.errors[2:, 1] = 1e300, 1.0
+        bank.errors[2:4, 1] = 1e300, 1.0
         return lines
 
     monkeypatch.setattr(Pipeline, "take", diverging)

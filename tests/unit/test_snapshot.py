@@ -115,7 +115,7 @@ def test_foreign_files_are_refused(foreign, tmp_path):
         ),
         (lambda h, t: t.update({"state.noise": t["state.noise"].astype(np.float32)}), "noise has shape .*float32"),
         (lambda h, t: h.pop("shape"), "does not describe a model"),
-        (lambda h, t: h.update(shape=[2, -1, True, True]), "says rows of 2 inputs and -1 targets"),
+        (lambda h, t: h.update(shape=[2, -1, True, True, 1]), "says rows of 2 inputs and -1 targets"),
     ],
 )
 def test_well_formed_files_that_hold_something_else_are_refused(alter, message):
