@@ -238,6 +238,7 @@ def compile_now(*entries: Any) -> None:
     for function in entries:
         if function.types not in function.overloads:
             function.compile(function.types)
+            function.disable_compile()  # arrays of other layouts are converted, where they can be
         function.loaded = True
 
 
