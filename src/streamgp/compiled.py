@@ -16,6 +16,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 import numba
 from numba import config
 from numba.core import cgutils, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
@@ -235,11 +236,12 @@ def compile_now(*entries: Any) -> None:
         return
     entries = tuple(function.entry for function in entries if not function.entry.loaded)
     fill_cache(*entries)
-    for function in entries:
-        if function.types not in function.overloads:
-            function.compile(function.types)
-            function.disable_compile()  # arrays of other layouts are converted, where they can be
-        function.loaded = True
+    with global_compiler_lock:  # another thread may load the same
+        for function in entries:
+            if function.types not in function.overloads:
+                function.compile(function.types)
+                function.disable_compile()  # arrays of other layouts are converted, where they can be
+            function.loaded = True
 
 
 def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:

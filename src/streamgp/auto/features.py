@@ -70,6 +70,11 @@ class Layout(NamedTuple):
         """How many rows before a target its value of a season ago is: whole seasons, so that it is known by then."""
         return [-(-max(self.ahead, 1) // season) * season for season in self.seasons]
 
+    @property
+    def longest(self) -> int:
+        """How many of the last targets a row sees at most; a gap of more rows is like one of so many."""
+        return max([self.past, *self.backs])
+
 
 class Past:
     """The targets of one output in the order in which they became known, and the inputs of the last row.
@@ -81,8 +86,7 @@ class Past:
 
     def __init__(self, layout: Layout, rows: int) -> None:
         self._layout = layout
-        longest = max([layout.past, *layout.backs])
-        self.told, self.known = np.zeros(rows + longest + 2 * BLOCK), np.zeros(1, dtype=np.int64)
+        self.told, self.known = np.zeros(rows + layout.longest + 2 * BLOCK), np.zeros(1, dtype=np.int64)
         self.x = np.full((1, layout.own), np.nan)  # NaN: there was no row
         self._seasons, self._backs = (np.array(one, dtype=np.int64) for one in (layout.seasons, layout.backs))
 

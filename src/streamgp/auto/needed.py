@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from streamgp.auto import step
+from streamgp.auto import forest, step
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
 from streamgp.process import budget, features, memory, observation, stream, temporal_evidence
 from streamgp.process import time as passing
+from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
 
 # Naive values and least squares, which predict the first rows.
@@ -25,6 +26,7 @@ FIRST = (
     outliers.strike_out,
     outliers.doubt,
     drift.watch_beside,
+    naive.average,
     scaling.to_standard,
     checks.check,
     spacing.note,
@@ -42,6 +44,7 @@ PROCESSES = (
     budget.least_distinct,
     *OVER_TIME,
     observation.as_gaussian,
+    forest.predict_forest_of_rows,
 )
 
 

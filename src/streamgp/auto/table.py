@@ -201,16 +201,17 @@ class Table(StreamModel):
         """Up to which operation rows go together, and whether it is a single one whose target is doubted."""
         stop = min(len(ops), start + BLOCK)
         rows, kinds = ops[start:stop].T
-        if self.layout.ahead and len(rows) > 1:
-            gaps = np.flatnonzero((kinds[1:] & ADVANCE != 0) & (X[rows[1:], -1] > 0))
-            stop = start + 1 + int(gaps[0]) if len(gaps) else stop
+        missing = np.where(kinds[1:] & ADVANCE, np.minimum(X[rows[1:], -1], self.layout.longest), 0.0)
+        if missing.any():
+            too_many = np.flatnonzero(np.cumsum(missing) > (0 if self.layout.ahead else BLOCK))
+            stop = start + 1 + int(too_many[0]) if len(too_many) else stop
         learns = np.flatnonzero(kinds[: stop - start] & LEARN)
         if not len(learns):
             return stop, False
         targets = y[rows[learns]]
         left = int(self._next_change() - self.clock[choosing.SEEN])
-        missing = np.flatnonzero(np.isnan(targets))  # the next rows see what was predicted of it
-        most = min([left, *(missing[:1] + 1)])
+        unknown = np.flatnonzero(np.isnan(targets))  # the next rows see what was predicted of it
+        most = min([left, *(unknown[:1] + 1)])
         if len(learns) >= most:
             learns, targets = learns[:most], targets[:most]
             stop = start + int(learns[-1]) + 1
@@ -280,6 +281,7 @@ class Table(StreamModel):
         if self.layout.ahead and advances[0] and gaps[0]:
             past.bridge(int(gaps[0]))
             gaps[0] = 0
+        gaps = np.minimum(gaps, self.layout.longest)
         filled = np.where(advances & (past.known[0] > 0), gaps, 0)
         known = past.known[0] + np.cumsum(learns) - learns + np.cumsum(filled)
         before = np.concatenate([past.x, X[rows[advances], :d]])[np.cumsum(advances) - advances]
@@ -406,7 +408,7 @@ class Table(StreamModel):
         first = self.kept[(start - 1) % self._room] if start > int(self.clock[choosing.SEEN]) - self._room else kept[0]
         before = np.concatenate([first[None, :d] if start else kept[:1, :d], kept[:-1, :d]])
         known = kept[:, d + 3].astype(np.int64)
-        reached = known > self.past.known[0] - len(self.past.told) + max([layout.past, *layout.backs])
+        reached = known > self.past.known[0] - len(self.past.told) + layout.longest
         kept, known, before = kept[reached], known[reached], before[reached]
         ticks = np.column_stack([kept[:, d] - layout.ahead * kept[:, d + 1], kept[:, d + 1]])
         F = self.past.see(np.ascontiguousarray(kept[:, :d]), ticks, known, np.zeros(len(kept), dtype=np.int64), before)

@@ -152,6 +152,8 @@ class Tuned(StreamModel):
             new = ops[ops[:, 1] & LEARN == 0, 0]
             kept[new, 1 : 1 + d] = X[new]
         within = None if kept is None else kept[:, 1 + d :]
+        if not len(ops):
+            return self._model._pass(ops, X, Y, conditions, within)
         out, start = np.empty((0, len(X), self._p or 1)), 0
         while start < len(ops):
             stop = self._until(ops, start)

@@ -93,8 +93,8 @@ class Independent(Trajectories):
         self._models = [model.copy() for _ in range(count)]
 
     def predict(self, X: FloatArray) -> Step:
-        self._rows = np.ascontiguousarray(X)
-        parts = [model._predicted(x[None])[:3, 0] for model, x in zip(self._models, self._rows, strict=True)]
+        self._rows = X
+        parts = [model._predicted(x[None])[:3, 0] for model, x in zip(self._models, X, strict=True)]
         mean, variance, noise = np.stack(parts, axis=1)
         return Step(mean, variance, noise, mean, variance)
 
@@ -141,7 +141,7 @@ def run(
             lag, output = c // p + 1, c % p
             if t >= lag:
                 X[:, t, column] = targets[:, t - lag, output]
-        step = trajectories.predict(X[:, t])
+        step = trajectories.predict(np.ascontiguousarray(X[:, t]))
         means[:, t], variances[:, t], noises[:, t] = step.mean, step.variance, step.noise
         values, targets[:, t] = step.mean, step.mean
         if rng is not None:  # what comes back is an observation: function and noise

@@ -279,7 +279,7 @@ class Committee(Composite):
             for member in self._models
         ]
         said = np.stack([_moments(joint.marginal) for joint in joints], axis=-1)
-        voices = self._weighed(listed(len(X), PREDICT), said)
+        voices = self._weighed(listed(len(X), PREDICT), np.ascontiguousarray(said))
         weights = voices.variance_weights[:, 0].T  # (members, p)
         counting = np.flatnonzero(np.any(weights > 0, axis=1))
         if counting.size and np.all(voices.variance_weights == voices.variance_weights[:, :1]):
