@@ -88,17 +88,6 @@ def test_rows_without_a_target_are_left_out():
 
 
 @needs_trees
-def test_trees_may_learn_the_difference_from_a_base_and_look_at_some_columns():
-    F, y = rows()
-    base = 10.0 + F[:, 1]
-    found = forest.train(F, y + base, base=base, columns=[2, 0])
-    np.testing.assert_allclose(found.predict(F), by_lightgbm(F[:, [2, 0]], y + base - base, F[:, [2, 0]]), rtol=1e-12)
-    changed = F.copy()
-    changed[:, [1, 3, 4]] = np.nan
-    np.testing.assert_array_equal(found.predict(changed), found.predict(F))
-
-
-@needs_trees
 def test_the_same_rows_give_the_same_trees():
     F, y = rows()
     first, second = forest.train(F, y), forest.train(F, y)
@@ -111,28 +100,23 @@ def test_before_the_first_training_a_forest_says_nothing():
 
 
 @needs_trees
-def test_a_forest_that_was_kept_says_the_same_and_its_size_is_bounded():
+def test_the_size_of_a_forest_is_bounded():
     F, y = rows(n=5000)
     found = forest.train(F, y)
-    arrays = found.to_arrays()
-    assert {name: values.shape for name, values in arrays.items()} == {
-        name: values.shape for name, values in forest.Forest.empty().to_arrays().items()
-    }
-    assert sum(values.nbytes for values in arrays.values()) < 40_000
-    kept = forest.Forest.from_arrays(arrays, F.shape[1])
-    np.testing.assert_array_equal(kept.predict(F), found.predict(F))
-    np.testing.assert_array_equal(forest.Forest.from_arrays(forest.Forest.empty().to_arrays(), 1).splits, -1)
+    found.check(F.shape[1])
+    assert [values.shape for values in found] == [values.shape for values in forest.Forest.empty()]
+    forest.Forest.empty().check(1)
 
 
 @needs_trees
 def test_arrays_that_are_no_forest_are_refused():
     F, y = rows()
-    good = forest.train(F, y).to_arrays()
+    good = forest.train(F, y)
 
     def with_split(column, value):
-        splits = good["splits"].copy()
+        splits = good.splits.copy()
         splits[1, column] = value
-        return good | {"splits": splits}
+        return good._replace(splits=splits)
 
     bad = {
         "round in a circle": with_split(forest.LEFT, 1),
@@ -142,13 +126,11 @@ def test_arrays_that_are_no_forest_are_refused():
         "below every feature": with_split(forest.FEATURE, -2),
         "to an empty split": with_split(forest.FEATURE, forest.NO_SPLIT),
     }
-    for how, arrays in bad.items():
+    for how, found in bad.items():
         with pytest.raises(ValueError, match="splits of a forest must lead to leaves by features of rows of 5 numbers"):
-            pytest.fail(how + str(forest.Forest.from_arrays(arrays, F.shape[1])))
-    with pytest.raises(ValueError, match=r"numbers of a forest must have the shape \(50, 61\); got \(49, 61\)"):
-        forest.Forest.from_arrays(good | {"numbers": good["numbers"][1:]}, F.shape[1])
+            pytest.fail(how + str(found.check(F.shape[1])))
     with pytest.raises(ValueError, match="numbers"):
-        forest.Forest.from_arrays(good | {"numbers": good["numbers"] * np.nan}, F.shape[1])
+        good._replace(numbers=good.numbers * np.nan).check(F.shape[1])
 
 
 def test_trainings_come_after_half_as_many_rows_again_and_at_most_two_thousand_apart():

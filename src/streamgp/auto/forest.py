@@ -8,7 +8,6 @@ is that of a forest that says 0.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import MATRIX, VECTOR, WHOLES, compiled, entry
-from streamgp.contract.snapshot import require
+from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.settings import FloatArray
 
 Array = np.ndarray
@@ -38,11 +37,8 @@ FLOAT32, FLOAT64, BY_ROWS = 0, 1, 1  # as its C interface calls them
 # What is known of a split: the feature, and where a row goes next. At or above 0 that is a split, below it ~leaf.
 FEATURE, LEFT, RIGHT, MISSING, COLUMNS = range(5)
 NO_SPLIT = -1  # as the feature of a tree's first split: the tree is one leaf
-DEFAULT_LEFT, KIND, NAN = (
-    2,
-    2,
-    2,
-)  # of LightGBM's decision types: a bit, where the kind of missing values stands, a kind
+# Of LightGBM's decision types: a bit, where the kind of missing values stands, a kind.
+DEFAULT_LEFT, KIND, NAN = 2, 2, 2
 
 
 class Forest(NamedTuple):
@@ -68,30 +64,15 @@ class Forest(NamedTuple):
         predict_forest_of_rows(self.splits, self.numbers, np.ascontiguousarray(F, dtype=float), out)
         return out
 
-    def to_arrays(self) -> dict[str, Array]:
-        """Return what a snapshot keeps, in as few bytes as it takes."""
-        return {"splits": self.splits.astype(np.int16), "numbers": self.numbers}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array], d: int) -> Forest:
-        """Return the forest that was kept.
-
-        Args:
-            arrays: what ``to_arrays`` returned.
-            d: numbers of a row.
-        """
-        forest = cls(arrays["splits"].astype(np.int64), np.asarray(arrays["numbers"], dtype=float))
-        for name, values, empty in zip(forest._fields, forest, cls.empty(), strict=True):
-            if values.shape != empty.shape:
-                raise ValueError(f"{name} of a forest must have the shape {empty.shape}; got {values.shape}")
-        require("numbers", forest.numbers)
-        for tree in forest.splits.reshape(TREES, SPLITS, COLUMNS):
+    def check(self, d: int) -> None:
+        """Refuse trees that do not lead to leaves by features of rows of d numbers."""
+        require("numbers of a forest", self.numbers)
+        for tree in self.splits.reshape(TREES, SPLITS, COLUMNS):
             n = int((tree[:, FEATURE] != NO_SPLIT).sum())
             features, below = tree[:n, FEATURE], tree[:n, LEFT : RIGHT + 1]
             leads_on = np.where(below < 0, below >= ~n, (below > np.arange(n)[:, None]) & (below < n))
             if not (leads_on.all() and np.all((features >= 0) & (features < d))):
-                raise ValueError(f"splits of a forest must lead to leaves by features of rows of {d} numbers")
-        return forest
+                raise SnapshotError(f"splits of a forest must lead to leaves by features of rows of {d} numbers")
 
 
 def due(seen: int) -> bool:
@@ -127,26 +108,19 @@ def _library() -> ctypes.CDLL | str:
         return f"No trees, because LightGBM cannot be loaded: {error}."
 
 
-def train(
-    F: FloatArray, y: FloatArray, *, base: FloatArray | None = None, columns: Sequence[int] | None = None
-) -> Forest | None:
-    """Return trees for the target, or for its difference from a base; None where there is no LightGBM, or no row.
+def train(F: FloatArray, y: FloatArray) -> Forest | None:
+    """Return trees; None where there is no LightGBM, or no row.
 
     Args:
         F: (n, d) rows; NaN where a number is missing.
         y: (n,) targets; rows where they are missing are left out.
-        base: (n,) what the trees are to add to, such as the last target.
-        columns: those of F that the trees may look at; a forest predicts from whole rows all the same.
     """
-    target = y if base is None else y - base
-    known = np.isfinite(target)
+    known = np.isfinite(y)
     if not known.any() or without_trees():
         return None
-    looked_at, target = np.arange(F.shape[1]) if columns is None else np.asarray(columns), target[known]
     # LightGBM keeps targets in single precision: in these units it can.
-    offset, unit = target.mean(), target.std() or 1.0
-    text = _grown(np.ascontiguousarray(F[known][:, looked_at], dtype=float), (target - offset) / unit)
-    forest = _read(text, looked_at)
+    offset, unit = y[known].mean(), y[known].std() or 1.0
+    forest = _read(_grown(F[known], (y[known] - offset) / unit))
     forest.numbers[:, SPLITS:] *= unit
     forest.numbers[0, SPLITS:] += offset
     return forest
@@ -184,7 +158,7 @@ def _grown(F: FloatArray, z: FloatArray) -> str:
                 call(free, handle)
 
 
-def _read(text: str, features: NDArray[np.int64]) -> Forest:
+def _read(text: str) -> Forest:
     """The forest in LightGBM's own text, in which children below 0 are leaves, too."""
     forest = Forest.empty()
     trees, _, _ = text.partition("\nend of trees")
@@ -201,7 +175,7 @@ def _read(text: str, features: NDArray[np.int64]) -> Forest:
         )
         # A split that has seen no missing value takes one for 0.
         missing = np.where(kinds >> KIND == NAN, kinds & DEFAULT_LEFT != 0, thresholds >= 0.0)
-        forest.splits[tree * SPLITS :][:n] = np.column_stack([features[feature], left, right, missing])
+        forest.splits[tree * SPLITS :][:n] = np.column_stack([feature, left, right, missing])
         forest.numbers[tree, :n] = thresholds
     return forest
 

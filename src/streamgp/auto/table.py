@@ -514,7 +514,7 @@ class Table(StreamModel):
         require("ranks", self.ranks, at_least=0)
         for line in self.bank.lines:
             if line.forest is not None:
-                Forest.from_arrays(line.forest._asdict(), self.layout.width)
+                line.forest.check(self.layout.width)
         super()._check_restored()
 
     def reset_memory(self) -> None:
