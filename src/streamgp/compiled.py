@@ -211,6 +211,8 @@ VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[
 BOOLEAN, NUMBER, WHOLE, WHOLES = numba.boolean, numba.float64, numba.int64, numba.int64[:, ::1]
 INDICES, SWITCHES = numba.int64[::1], numba.boolean[::1]
 LINES = numba.float64[:, :]  # also some of the columns of an array
+# Arrays that are only read, and may be of any layout.
+READ, READ_ROWS = (types.Array(numba.float64, ndim, "A", readonly=True) for ndim in (1, 2))
 NOTHING, WHOLE_TRIPLE = kinds.none, kinds.UniTuple(numba.int64, 3)
 
 

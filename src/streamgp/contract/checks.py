@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, LINES, NUMBER, entry
+from streamgp.compiled import BOOLEAN, NUMBER, READ_ROWS, entry
 
 Array = NDArray
 
@@ -19,7 +19,7 @@ DUE_BEFORE, DUE_AFTER = 6, 7
 LARGEST = 1e150
 
 
-@entry(LINES, LINES, BOOLEAN, NUMBER)
+@entry(READ_ROWS, READ_ROWS, BOOLEAN, NUMBER)
 def check(X: Array, Y: Array, shared: bool, largest: float) -> tuple[int, int]:
     """Whether all rows can be taken, and the first that cannot."""
     for t in range(X.shape[0]):

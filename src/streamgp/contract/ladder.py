@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import MATRIX, VECTOR, WHOLE, compile_now, compiled, entry
+from streamgp.compiled import READ, READ_ROWS, VECTOR, WHOLE, compile_now, compiled, entry
 from streamgp.settings import FloatArray
 
 Array = NDArray
@@ -76,8 +76,8 @@ class Ladder(NamedTuple):
             if math.prod(own) > 1 and own != shape:  # each row several times
                 parts = (np.broadcast_to(_rows(part, shape), (len(part), *shape)) for part in self[1:])
                 return Ladder(self.scores, *parts)._evaluated(values, *functions)
-        errors, tails = (np.ascontiguousarray(part.reshape(len(part), -1).T) for part in self[1:])
-        results, flat = [np.empty(values.shape) for _ in functions], np.ascontiguousarray(values).reshape(-1)
+        errors, tails = (part.reshape(len(part), -1).T for part in self[1:])
+        results, flat = [np.empty(values.shape) for _ in functions], values.reshape(-1)
         compile_now(evaluate)
         for what, result in zip(functions, results, strict=True):
             evaluate(what, self.scores, errors, tails, flat, result.reshape(-1))
@@ -88,7 +88,7 @@ def _rows(part: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return part.reshape(len(part), *(1,) * (len(shape) - part.ndim + 1), *part.shape[1:])
 
 
-@entry(WHOLE, VECTOR, MATRIX, MATRIX, VECTOR, VECTOR)
+@entry(WHOLE, READ, READ_ROWS, READ_ROWS, READ, VECTOR)
 def evaluate(what: int, scores: Array, errors: Array, tails: Array, values: Array, out: Array) -> None:
     """One of the functions of ladders, one for each value or one for all."""
     for i in range(values.size):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import MATRIX, NUMBER, WHOLE, apart, compiled, entry
+from streamgp.compiled import MATRIX, NUMBER, READ_ROWS, WHOLE, apart, compiled, entry
 from streamgp.process.state import LAYOUT
 
 Array = NDArray
@@ -167,7 +167,7 @@ def as_gaussian(m: Model, j: int, mean: float, v: float, noise: float) -> float:
     return min(rho, 1.0) / w
 
 
-@entry(WHOLE, NUMBER, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
+@entry(WHOLE, NUMBER, *[READ_ROWS] * 4, MATRIX)
 def log_densities(kind: int, dof: float, y: Array, mean: Array, variance: Array, noise: Array, out: Array) -> None:
     """The log density of observations that are not Gaussian; NaN where y is."""
     for t in range(y.shape[0]):

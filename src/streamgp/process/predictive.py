@@ -364,9 +364,9 @@ def _log_probability(kind: int, y: FloatArray, possible: Callable[[FloatArray], 
 def _log_density(kind: int, dof: float, y: FloatArray, *parts: Any) -> Any:
     shape = np.broadcast_shapes(y.shape, *(np.shape(part) for part in parts))
     y, mean, variance, noise = (
-        np.ascontiguousarray(np.broadcast_to(part, shape), dtype=np.float64).reshape(-1, 1) for part in (y, *parts)
+        np.asarray(np.broadcast_to(part, shape), dtype=np.float64).reshape(-1, 1) for part in (y, *parts)
     )
-    out = np.empty_like(y)
+    out = np.empty(y.shape)
     compile_now(observation.log_densities)
     observation.log_densities(kind, dof, y, mean, variance, noise, out)
     return out.reshape(shape)
