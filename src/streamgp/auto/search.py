@@ -24,6 +24,7 @@ EFFORT = ((150, 100, 15), (600, 150, 15), (np.inf, 350, 30))
 FEATURES, ITERATIONS = 100, 12
 # Where Fourier features look for their noise and their variance, in variances of the targets.
 NOISES, VARIANCES = np.logspace(-6, 0, 25), np.logspace(-2, 2, 17)
+ROUNDING = 1e-12  # of the largest eigenvalue, below which others are none
 
 
 def exact(model: OnlineGP, X: FloatArray, y: FloatArray) -> FullGP | None:
@@ -85,9 +86,15 @@ def _scales(features: Fourier, X: FloatArray, Y: FloatArray) -> tuple[float, flo
     """The variance of features and the noise under which the targets are likeliest, and the evidence but a constant."""
     angles = X @ features.frequencies(X.shape[1], 1).T
     Phi = np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(features.features)
-    values, vectors = np.linalg.eigh(Phi @ Phi.T)
-    z2 = np.sum((vectors.T @ Y) ** 2, axis=1)
-    s = VARIANCES[:, None, None] * np.maximum(values, 0.0) + NOISES[:, None]
-    evidence = -0.5 * np.sum(z2 / s + np.log(s), axis=2)
+    n, k = Phi.shape
+    # Of rows or of features, whichever are fewer: the covariance has the same values above 0.
+    values, vectors = np.linalg.eigh(Phi @ Phi.T if n <= k else Phi.T @ Phi)
+    known = values > ROUNDING * values[-1]
+    values = values[known]
+    z2 = (vectors[:, known].T @ (Y if n <= k else Phi.T @ Y))[:, 0] ** 2
+    z2 = z2 if n <= k else z2 / values
+    rest = max(float(np.sum(Y * Y) - z2.sum()), 0.0)
+    s = VARIANCES[:, None, None] * values + NOISES[:, None]
+    evidence = -0.5 * (np.sum(z2 / s + np.log(s), axis=2) + rest / NOISES + (n - len(values)) * np.log(NOISES))
     best = np.unravel_index(np.argmax(evidence), evidence.shape)
     return float(VARIANCES[best[0]]), float(NOISES[best[1]]), float(evidence[best])
