@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from copy import copy
 from functools import reduce
@@ -50,6 +50,7 @@ class Layout:
         work: the same for arrays of which nothing outlives a row.
         indices: of counters and arrays by which compiled code finds its way, the least and the most that they may be: a
             number, or a size by its symbol.
+        triangles: arrays of square matrices with one empty triangle, the same in all; files have the other one.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class Layout:
         state: Fields,
         work: Fields,
         indices: Mapping[str, tuple[int, int | str]] | None = None,
+        triangles: Collection[str] = (),
     ) -> None:
         self.state, self.work, self.indices = dict(state), dict(work), dict(indices or {})
+        self.triangles = frozenset(triangles)
         spans = np.dtype([(name, _span(text)) for name, text in (self.state | self.work).items()])
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
         self.type = numba.from_dtype(self.record)[::1]
@@ -125,7 +128,8 @@ class Numbers:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The counters and the state by name, as arrays that can be written to."""
-        return {f"counters.{name}": self.counters[name] for name in self.counted} | vars(self.state)
+        named = {f"counters.{name}": self.counters[name] for name in self.counted} | vars(self.state)
+        return named | {name: named[name].view(Triangles) for name in self._layout.triangles}
 
     def stacked(self) -> dict[str, np.ndarray]:
         """The same of all models, each with a leading axis for them."""
@@ -137,6 +141,29 @@ class Numbers:
 
     def count(self, name: str) -> int:
         return int(self.counters[name][0])
+
+
+class Triangles(np.ndarray):
+    """Square matrices with one empty triangle, the same in all."""
+
+    def packed(self) -> np.ndarray:
+        """The other triangles with their diagonals, (..., n (n + 1) / 2 + 1); the last number: they are the upper."""
+        matrices = np.asarray(self)
+        rows, columns = np.tril_indices(matrices.shape[-1])
+        lower, upper = matrices[..., rows, columns], matrices[..., columns, rows]
+        is_upper = bool(upper[..., rows != columns].any())
+        return np.concatenate([upper if is_upper else lower, np.full((*lower.shape[:-1], 1), float(is_upper))], axis=-1)
+
+    def whole(self, saved: np.ndarray) -> np.ndarray:
+        """Matrices of this shape from what packed() returned; anything else as it is."""
+        *leading, n, _ = self.shape
+        if saved.shape != (*leading, n * (n + 1) // 2 + 1):
+            return saved
+        matrices, (rows, columns) = np.zeros(self.shape), np.tril_indices(n)
+        if saved[..., -1].any():
+            rows, columns = columns, rows
+        matrices[..., rows, columns] = saved[..., :-1]
+        return matrices
 
 
 def _shape(text: str, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -47,6 +47,32 @@ def test_the_file_is_safetensors_with_a_json_header():
     assert tensors["state.basis"].shape == (7, 4)
 
 
+@pytest.mark.parametrize(
+    ("name", "is_upper"), [("state.factor", 1.0), ("state.covariance", 0.0)], ids=["the upper one", "the lower one"]
+)
+def test_of_triangular_matrices_only_the_triangle_is_written(name, is_upper):
+    _, tensors = header_and_tensors()
+    matrix = np.squeeze(MODEL._all_arrays()[name.removeprefix("state.")])
+    n = len(matrix)
+    for i in range(n):
+        for j in range(i + 1):
+            written = np.squeeze(tensors[name])[i * (i + 1) // 2 + j]
+            assert written == (matrix[j, i] if is_upper else matrix[i, j])
+            assert i == j or (matrix[i, j] if is_upper else matrix[j, i]) == 0.0
+    assert tensors[name].shape[-1] == n * (n + 1) // 2 + 1
+    assert np.squeeze(tensors[name])[-1] == is_upper
+
+
+@pytest.mark.parametrize("build", [lambda: sg.ISSGPR(features=5), lambda: sg.KRLST(capacity=5, outputs="separate")])
+def test_triangles_of_a_file_are_put_where_they_were(build):
+    model = build()
+    X = np.random.default_rng(1).normal(size=(40, 2))
+    model.learn_many(X, np.column_stack([np.sin(X[:, 0]), X[:, 1]]))
+    arrays = sg.from_bytes(model.to_bytes())._all_arrays()
+    for name, array in model._all_arrays().items():
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name, strict=True)
+
+
 def test_bytes_are_a_pure_function_of_the_state():
     assert MODEL.to_bytes() == DATA
     assert MODEL.copy().to_bytes() == DATA

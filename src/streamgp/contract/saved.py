@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from streamgp.arrays import Triangles
 from streamgp.contract import snapshot
 from streamgp.contract.turns import guard
 from streamgp.settings import Configured
@@ -61,8 +62,10 @@ class Saved(Configured, abc.ABC):
         """The state by name, as arrays that can be written to."""
 
     def _restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Take over a saved state; it must have the arrays of this one."""
+        """Take over a saved state; it must have the arrays of this one, or triangles of them as files have them."""
         arrays = self._all_arrays()
+        whole = {name: array for name, array in arrays.items() if isinstance(array, Triangles) and name in saved}
+        saved = saved | {name: array.whole(saved[name]) for name, array in whole.items()}
         refuse_unlike(saved, arrays)
         for name, array in arrays.items():
             array[...] = saved[name]

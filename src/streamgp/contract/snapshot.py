@@ -18,6 +18,7 @@ import numpy as np
 from safetensors.numpy import save as serialize
 
 from streamgp import filelocks
+from streamgp.arrays import Triangles
 from streamgp.names import EVERYWHERE
 from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
@@ -58,8 +59,10 @@ def part(name: str, headers: Mapping[str, Any], tensors: Mapping[str, np.ndarray
 
 
 def encoded_state(arrays: Mapping[str, np.ndarray], structure: Mapping[str, Any]) -> Contents:
-    """What a model knows for a header, and the arrays; loading.resume reads them."""
-    tensors = {f"state.{name}": array for name, array in arrays.items()}
+    """What a model knows for a header, and the arrays; Saved._restore reads them."""
+    tensors = {
+        f"state.{name}": array.packed() if isinstance(array, Triangles) else array for name, array in arrays.items()
+    }
     encoded = {name: _encoded(value, f"structure.{name}", tensors) for name, value in structure.items()}
     return {"structure": encoded} if encoded else {}, tensors
 

@@ -172,7 +172,7 @@ INDICES: dict[str, tuple[int, int | str]] = {
     "path_stride": (1, MOST),
 }
 
-LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, INDICES)
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, INDICES, triangles=("factor", "covariance"))
 
 
 def outputs_of(j: int, covariances: int) -> slice:
