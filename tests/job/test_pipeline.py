@@ -225,7 +225,7 @@ def test_a_horizon_longer_than_the_warmup_waits_for_the_targets(model, horizon):
     pipeline = Pipeline(schema_of(0), model, SETTINGS | {"warmup": 100}, 2, horizon)
     lines = taken(pipeline, np.empty((len(y), 0)), y, [horizon + 20])
     assert np.flatnonzero(np.isfinite(lines["mean"]))[0] == horizon
-    assert len(pipeline.chosen.names) == (8 if model == "auto" else 1)
+    assert len(pipeline.chosen.names) == (6 if model == "auto" else 1)
 
 
 def test_predictions_of_rows_to_come_are_at_hand():
