@@ -6,7 +6,7 @@ import contextlib
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.blas import one_thread
-from streamgp.settings import FloatArray, Part, Setting, nearest, number, whole
+from streamgp.settings import Declared, FloatArray, Part, Setting, nearest, number, whole
 from streamgp.vocabulary import Seed
 
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
@@ -64,7 +64,29 @@ class Maximum:
     failures: int
 
 
-class Evidence(Part):
+def _bounds(name: str, value: Any) -> Bounds:
+    """A pair, or pairs by name."""
+    if isinstance(value, Mapping):
+        return {one: _pair(f"{name}[{one!r}]", pair) for one, pair in value.items()}
+    return _pair(name, value)
+
+
+def _pair(name: str, value: Any) -> tuple[float, float]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"{name} must be a pair (lowest, highest) of positive numbers; got {value!r}")
+    low, high = (number(f"each of {name}", v, above=0) for v in value)
+    if low > high:
+        raise ValueError(f"{name} must be (lowest, highest); got {value!r}: exchange the two")
+    return low, high
+
+
+def _progress(name: str, value: Any) -> bool | Report:
+    if not isinstance(value, bool) and not callable(value):
+        raise TypeError(f"{name} must be True, False or a function; got {value!r}")
+    return value
+
+
+class Evidence(Declared, Part):
     """Maximize the log marginal likelihood by L-BFGS, from the given hyperparameters and from others around them.
 
     Example:
@@ -82,42 +104,31 @@ class Evidence(Part):
         True
     """
 
-    def __init__(
-        self,
-        restarts: Annotated[
-            int,
-            Setting(
-                "further starts, each hyperparameter drawn within a few times of the given one; 0: none",
-                "starts",
-                partial(whole, at_least=0),
-            ),
-        ] = 2,
-        *,
-        iterations: Annotated[int, Setting("most iterations from each start", "iterations", whole)] = 100,
-        bounds: Annotated[
-            Bounds,
-            Setting(
-                "(lowest, highest) value of every hyperparameter, or such pairs by name, the others then between 1e-6 "
-                "and 1e6 (tune takes them from the data); noise in squared units of the target, a kernel's in its own"
-            ),
-        ] = WIDEST,
-        seed: Annotated[Seed, Setting("of the further starts, and of the rows that tune draws")] = 0,
-        progress: Annotated[
-            bool | Report,
-            Setting(
-                "True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence)"
-            ),
-        ] = False,
-    ) -> None:
-        self.restarts, self.iterations, self.seed = restarts, iterations, seed
-        if not isinstance(progress, bool) and not callable(progress):
-            raise TypeError(f"progress must be True, False or a function; got {progress!r}")
-        self.progress = progress
-        self.bounds: tuple[float, float] | dict[str, tuple[float, float]] = (
-            {name: _pair(f"bounds[{name!r}]", pair) for name, pair in bounds.items()}
-            if isinstance(bounds, Mapping)
-            else _pair("bounds", bounds)
-        )
+    restarts: Annotated[
+        int,
+        Setting(
+            "further starts, each hyperparameter drawn within a few times of the given one; 0: none",
+            "starts",
+            partial(whole, at_least=0),
+        ),
+    ] = field(default=2, kw_only=False)
+    iterations: Annotated[int, Setting("most iterations from each start", "iterations", whole)] = 100
+    bounds: Annotated[
+        Bounds,
+        Setting(
+            "(lowest, highest) value of every hyperparameter, or such pairs by name, the others then between 1e-6 "
+            "and 1e6 (tune takes them from the data); noise in squared units of the target, a kernel's in its own",
+            check=_bounds,
+        ),
+    ] = WIDEST
+    seed: Annotated[Seed, Setting("of the further starts, and of the rows that tune draws")] = 0
+    progress: Annotated[
+        bool | Report,
+        Setting(
+            "True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence)",
+            check=_progress,
+        ),
+    ] = False
 
     def maximize(self, objective: Objective) -> Maximum:
         """Return the best of all starts; it is never below the value at the first one."""
@@ -143,7 +154,7 @@ class Evidence(Part):
 
     def _limits(self, objective: Objective) -> tuple[FloatArray, FloatArray]:
         positive = list(dict.fromkeys(name for name, log in zip(objective.names, objective.logs, strict=True) if log))
-        named = self.bounds if isinstance(self.bounds, dict) else dict.fromkeys(positive, self.bounds)
+        named = self.bounds if isinstance(self.bounds, Mapping) else dict.fromkeys(positive, self.bounds)
         for name in named:
             if name in objective.names and name not in positive:
                 raise ValueError(f"bounds name {name!r}, which has no bounds: it may have any sign. Leave it out.")
@@ -257,15 +268,6 @@ def _further_start(objective: Objective, rng: np.random.Generator) -> FloatArray
     start[objective.logs] += SPREAD * rng.standard_normal(int(np.sum(objective.logs)))
     start[~objective.logs] = objective.redraw(rng)
     return start
-
-
-def _pair(name: str, value: Any) -> tuple[float, float]:
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise TypeError(f"{name} must be a pair (lowest, highest) of positive numbers; got {value!r}")
-    low, high = (number(f"each of {name}", v, above=0) for v in value)
-    if low > high:
-        raise ValueError(f"{name} must be (lowest, highest); got {value!r}: exchange the two")
-    return low, high
 
 
 @contextlib.contextmanager

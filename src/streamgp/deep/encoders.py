@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from streamgp.encoded.encoder import GATES
-from streamgp.settings import Declared, Given, Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Declared, Part, Setting, number, one_of, optional, whole
 
 
 def below_one(name: str, value: Any) -> float:
@@ -46,9 +46,6 @@ class _Layers(Declared, Encoder):
         int | None,
         Setting("size of a linear map on top; None: the last hidden vector itself", "numbers", optional(whole)),
     ] = None
-
-    def _from_settings(self, given: Given) -> None:
-        vars(self).update(vars(given))
 
 
 class _Recurrent(_Layers):

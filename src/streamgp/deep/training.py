@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from streamgp.deep.encoders import below_one
 from streamgp.deep.gp import Head, LinearHead, ProcessHead
-from streamgp.settings import Declared, Given, Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Declared, Part, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import not_negative, positive
 
 METHODS = ("semi-stochastic", "alternating", "full")
@@ -86,9 +86,6 @@ class Training(Declared, Part):
             partial(whole, at_least=0),
         ),
     ] = 0
-
-    def _from_settings(self, given: Given) -> None:
-        vars(self).update(vars(given))
 
 
 class Epoch(NamedTuple):
