@@ -80,7 +80,7 @@ def _pair(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
-def _progress(name: str, value: Any) -> bool | Report:
+def _progress(name: str, value: Any) -> Any:
     if not isinstance(value, bool) and not callable(value):
         raise TypeError(f"{name} must be True, False or a function; got {value!r}")
     return value
