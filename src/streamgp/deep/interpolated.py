@@ -43,7 +43,7 @@ class InterpolatedHead(ProcessHead):
     """A process interpolated from a grid that covers the embeddings, by the eigenvectors of the grid."""
 
     def __init__(self, theta: Tensor, grid: int) -> None:
-        self.theta = theta
+        super().__init__(theta)
         width = theta.shape[1] - 2
         if grid**width > MOST_POINTS:
             raise ValueError(
@@ -82,8 +82,12 @@ class InterpolatedHead(ProcessHead):
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self._cover(H)
+        self._learned: list[tuple[Directions, Solution]] = []  # of each output
         with torch.no_grad():
-            self._learned = [self._learn(theta, H.double(), y) for theta, y in zip(self.theta, Y.T, strict=True)]
+            for own, y in zip(self.theta, Y.T, strict=True):
+                directions = self._directions(own)
+                P = self._project(H.double(), directions)
+                self._learned.append((directions, _solve(P, directions.scale, float(own[-1].exp()), y)))
 
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
@@ -98,11 +102,6 @@ class InterpolatedHead(ProcessHead):
             away = ((H - inside) / self.theta[:, None, :-2].exp()).square().sum(-1).T
             rho2 = torch.exp(-away)
             return rho2.sqrt() * mean, rho2 * variance + (1.0 - rho2) * prior
-
-    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> tuple[Directions, Solution]:
-        """What predictions of one output need."""
-        directions = self._directions(theta)
-        return directions, _solve(self._project(H, directions), directions.scale, float(theta[-1].exp()), y)
 
     def _known(self, learned: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
         """Within the grid, the mean of one output, and by how much its variance is below the prior's; both (n,)."""

@@ -23,7 +23,7 @@ from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
 from streamgp.deep.session import Session, digest, shown
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
-from streamgp.deep.windows import MODES, Recording, Task, checked, task_of
+from streamgp.deep.windows import Recording, Task, checked
 from streamgp.evaluate.metrics import rmse
 from streamgp.settings import Declared, FloatArray, Given, Setting, one_of, whole
 from streamgp.vocabulary import Seed
@@ -58,7 +58,7 @@ class DeepModel(Declared, abc.ABC):
         Setting(
             '"regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the '
             "same, validated in free runs)",
-            check=one_of(*MODES),
+            check=one_of("regression", "autoregression", "simulation"),
         ),
     ] = "autoregression"
     horizon: Annotated[
@@ -96,7 +96,9 @@ class DeepModel(Declared, abc.ABC):
 
     def _from_settings(self, given: Given) -> None:
         self._encoder, self._training, self._mode, self._seed = given.encoder, given.training, given.mode, given.seed
-        self._task = task_of(given.mode, given.depth, given.horizon, given.padding)
+        feeds_back = given.mode != "regression"  # in the own row a past target would be the target itself
+        horizon = whole("horizon", given.horizon, at_least=int(feeds_back))
+        self._task = Task(given.depth, horizon, feeds_back, bool(given.padding))
         self._standardize = bool(given.standardize)
         self._type = torch.float32 if given.precision == "single" else torch.float64
         self._device = found_device(given.device)
@@ -152,7 +154,8 @@ class DeepModel(Declared, abc.ABC):
                 }
                 validate = (lambda learner: self._validation_rmse(learner, series, kept)) if kept.size else None
                 reports = [shown] * bool(progress) + ([] if on_epoch is None else [on_epoch])
-                session = Session(checkpoint, identity, self._training, validate, reports)
+                path = None if checkpoint is None else Path(checkpoint)
+                session = Session(path, identity, self._training, validate, reports)
                 self._head = self._train(self._windows(series, learned), session)
                 self._settle(self._windows(series, np.concatenate([learned, kept])))
         except BaseException:
