@@ -25,7 +25,7 @@ DROPPED = 1e-9  # part of the prior variance, on average over the grid, that the
 class Directions(NamedTuple):
     """The leading eigenvectors of K_UU: products of those of each axis."""
 
-    along: list[Tensor]  # of each axis, (points, r_i)
+    along: list[Tensor]  # of each axis, (points, r_i), those in use
     which: list[Tensor]  # (r,) column of each axis
     scale: Tensor  # (r,) roots of the eigenvalues
 
@@ -151,37 +151,29 @@ class InterpolatedHead(ProcessHead):
     def _directions(self, theta: Tensor) -> Directions:
         values, along = zip(*(torch.linalg.eigh(T) for T in self._toeplitz(theta.detach())), strict=True)
         product = theta[-2].detach().exp()[None]
-        which: list[Tensor] = []
         for axis in values:
-            k = len(axis)
             product = (product[:, None] * axis.clamp_min(0.0)).reshape(-1)
-            which = [w.repeat_interleave(k) for w in which] + [
-                torch.arange(k, device=axis.device).repeat(len(which[0]) if which else 1)
-            ]
         order = product.argsort(descending=True)
         rest = product.sum() - product[order].cumsum(0)  # beyond each
         r = max(1, int((rest > DROPPED * product.sum()).sum()))
-        kept = order[:r]
-        return Directions(list(along), [w[kept] for w in which], product[kept].sqrt())
+        columns = torch.unravel_index(order[:r], [len(axis) for axis in values])
+        used, which = zip(*(torch.unique(column, return_inverse=True) for column in columns), strict=True)
+        kept = [Q[:, own] for Q, own in zip(along, used, strict=True)]
+        return Directions(kept, list(which), product[order[:r]].sqrt())
 
     def _project(self, H: Tensor, directions: Directions) -> Tensor:
         """P = W Q, (n, r), for the eigenvectors Q."""
         around, weights = self._weights(H)
-        P: Tensor | None = None
+        P = H.new_ones(())
         for i, (Q, which) in enumerate(zip(directions.along, directions.which, strict=True)):
-            used, column = torch.unique(which, return_inverse=True)
-            F = (Q[:, used][around[:, i]] * weights[:, i, :, None]).sum(1)
-            P = F[:, column] if P is None else P * F[:, column]
-        assert P is not None
+            P = P * (Q[around[:, i]] * weights[:, i, :, None]).sum(1)[:, which]
         return P
 
     def _within(self, theta: Tensor, directions: Directions) -> Tensor:
         """D = Q' K_UU Q, (r, r), as a function of theta."""
         D = theta[-2].exp()
         for T, Q, which in zip(self._toeplitz(theta), directions.along, directions.which, strict=True):
-            used, column = torch.unique(which, return_inverse=True)
-            inner = Q[:, used].T @ T @ Q[:, used]
-            D = D * inner[column][:, column]
+            D = D * (Q.T @ T @ Q)[which][:, which]
         return D
 
 

@@ -25,17 +25,7 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier
 from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import (
-    Given,
-    Setting,
-    number,
-    one_of,
-    option,
-    optional,
-    positive_vector,
-    refuse_unknown,
-    whole,
-)
+from streamgp.settings import Given, Setting, number, one_of, option, optional, positive_vector, refuse_unknown, whole
 from streamgp.tuning.projection import place, spread_points
 from streamgp.vocabulary import positive
 
