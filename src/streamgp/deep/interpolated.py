@@ -94,21 +94,19 @@ class InterpolatedHead(ProcessHead):
             H = H.double()
             low, high = self._reach()
             inside = torch.minimum(torch.maximum(H, low), high)
-            known = [self._known(learned, inside) for learned in self._learned]
-            mean, reduction = (torch.stack(part, dim=1) for part in zip(*known, strict=True))
             prior = self.theta[:, -2].exp()
-            variance = torch.minimum((prior - reduction).clamp_min(0.0), prior)
+            means, variances = [], []
+            for (directions, solution), most in zip(self._learned, prior, strict=True):
+                Phi = self._project(inside, directions) * directions.scale
+                v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
+                reduction = (Phi * Phi).sum(1) - (v * v).sum(0)
+                means.append(Phi @ solution.weights)
+                variances.append(torch.minimum((most - reduction).clamp_min(0.0), most))
+            mean, variance = torch.stack(means, dim=1), torch.stack(variances, dim=1)
             # Beyond the grid the function is known through its value at the edge alone.
             away = ((H - inside) / self.theta[:, None, :-2].exp()).square().sum(-1).T
             rho2 = torch.exp(-away)
             return rho2.sqrt() * mean, rho2 * variance + (1.0 - rho2) * prior
-
-    def _known(self, learned: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
-        """Within the grid, the mean of one output, and by how much its variance is below the prior's; both (n,)."""
-        directions, solution = learned
-        Phi = self._project(H, directions) * directions.scale
-        v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
-        return Phi @ solution.weights, (Phi * Phi).sum(1) - (v * v).sum(0)
 
     def _cover(self, H: Tensor) -> None:
         """Move the grid where embeddings lie beyond it, or in less than half of it."""

@@ -105,16 +105,10 @@ def choose(
     inputs: Callable[[float | None], tuple[FloatArray, NDArray[np.int64]]] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Chosen:
-    """The kernel for a series by the evidence with and without each part.
+    """The kernel for a series by the evidence with and without each part; other arguments are those of a Forecaster.
 
     Args:
-        y: (n,) targets; NaN where missing.
-        times: (n,) times that do not go backwards.
-        seasons: periods in the unit of the times; None: found.
         calendar: lengths that a season has exactly if it is found near one of them.
-        log: whether to model logarithms; None: where all targets are above 0 and the evidence is larger.
-        trend: whether a slope lasts; None: where the evidence is larger.
-        rows: most rows that count for the hyperparameters, the last ones.
         iterations: of each search for them; None: as many as it takes.
         inputs: gives, for the shortest season, the (n, k) features of inputs and their groups. The structure is chosen
             without them, then all hyperparameters are tuned together.
