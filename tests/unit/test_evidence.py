@@ -448,16 +448,6 @@ def test_separate_outputs_take_one_noise():
     assert tuned.get_params()["noise"] == batch.hyperparameters["noise"]
 
 
-def test_stream_settings_give_the_frequencies_divided_by_the_lengthscales():
-    X, Y = draw(30, 2, [1.0, 1.0], 1.0, 0.1, seed=18)
-    ssgpr = SSGPR(features=5, lengthscale=[0.5, 2.0], variance=2.0, noise=0.2, seed=7).fit(X, Y)
-    settings = ssgpr.stream_settings()
-    assert sorted(settings) == ["features", "frequencies", "lengthscale", "noise", "variance"]
-    draws = np.random.default_rng(7).standard_normal((5, 2))
-    np.testing.assert_allclose(settings["frequencies"], draws / [0.5, 2.0], rtol=1e-14)
-    assert (settings["features"], settings["variance"], settings["noise"]) == pytest.approx((5, 2.0, 0.2))
-
-
 def test_hyperparameters_of_a_chosen_batch_model_can_be_carried_over():
     X, Y = draw(30, 1, [1.0], 1.0, 0.1, seed=19)
     batch = FullGP(sg.Matern(1.5, lengthscale=0.8, variance=2.0), noise=0.3).fit(X, Y)

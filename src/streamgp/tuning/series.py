@@ -45,17 +45,11 @@ BESIDE = 12
 
 
 class Structure(NamedTuple):
-    """What a series is made of.
+    """What a series is made of."""
 
-    Args:
-        seasons: periods, the shortest first.
-        trend: whether a slope lasts.
-        log: whether the logarithms of the targets are modeled: seasons and noise grow with the level.
-    """
-
-    seasons: tuple[float, ...]
-    trend: bool
-    log: bool
+    seasons: tuple[float, ...]  # periods, the shortest first
+    trend: bool  # whether a slope lasts
+    log: bool  # whether the logarithms of the targets are modeled: seasons and noise grow with the level
 
     def described(self) -> str:
         """In words."""
