@@ -138,16 +138,6 @@ def test_trajectories_are_loops_of_predictions_whose_draws_are_fed_back(p, horiz
         np.testing.assert_allclose(found.variance[t], variance.mean(0) + mean.var(0), atol=1e-12)
 
 
-def test_several_trajectories_spread_and_repeat():
-    U, Y = plant(60)
-    model = lstm().fit(U, Y)
-    one, many = model.simulate(U, Y, 40), model.simulate(U, Y, 40, trajectories=20)
-    assert one.mean[40] == pytest.approx(many.mean[40], abs=1e-12)
-    assert np.all(many.variance[45:] > 0)
-    np.testing.assert_array_equal(many.mean, model.simulate(U, Y, 40, trajectories=20).mean)
-    assert not np.array_equal(many.mean, model.simulate(U, Y, 40, trajectories=20, seed=1).mean)
-
-
 def test_several_outputs_share_the_network_and_have_processes_of_their_own():
     U, Y = plant(p=2)
     model = lstm().fit(U, Y)

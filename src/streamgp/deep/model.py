@@ -101,7 +101,10 @@ class DeepModel(Declared, abc.ABC):
         self._task = Task(given.depth, horizon, feeds_back, bool(given.padding))
         self._standardize = bool(given.standardize)
         self._type = torch.float32 if given.precision == "single" else torch.float64
-        self._device = found_device(given.device)
+        there = torch.cuda.is_available()
+        if given.device == "cuda" and not there:
+            raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')
+        self._device = torch.device("cuda" if there and given.device != "cpu" else "cpu")
         self.history = []
 
     @abc.abstractmethod
@@ -402,11 +405,3 @@ class Futures(freerun.Trajectories):
 def padded(rows: FloatArray, count: int) -> FloatArray:
     """So many rows: zeros in front."""
     return np.vstack([np.zeros((count - len(rows), rows.shape[1])), rows])
-
-
-def found_device(device: str) -> torch.device:
-    """The device by name; "auto" is a GPU if there is one."""
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
-        raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')
-    return torch.device("cuda" if there and device != "cpu" else "cpu")

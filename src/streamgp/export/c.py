@@ -23,6 +23,7 @@ from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.version import __version__
+from streamgp.vocabulary import EVICT
 from streamgp.wrappers import outliers
 from streamgp.wrappers.scaling import FAR
 from streamgp.wrappers.standardize import Standardize
@@ -35,7 +36,6 @@ RADIAL = {
 SQUARED_EXPONENTIAL = "return GP_VARIANCE * exp(-0.5 * r2);"
 QUADRATIC = "return GP_VARIANCE * pow(1.0 + r2 / (2.0 * GP_SHAPE), -GP_SHAPE);"
 
-EVICTS = ("PAPER", "KL", "ERROR", "OLDEST", "NEVER")  # as in process/budget.py
 GROWING_COUNTERS = (
     *("points", "rows_seen", "refreshed"),
     *("skipped_rows", "unresolved_rows", "negative_residuals", "indistinct_points"),
@@ -199,7 +199,7 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
     real |= {"GAIN_ROUNDING": posterior.ROUNDING, "COVARIANCE_NOISE": posterior.COVARIANCE_NOISE}
     if growing_basis:
         stays = spent.evict == budget.NEVER
-        whole |= {"CAPACITY": spent.capacity, "EVICT": f"GP_{EVICTS[spent.evict]}"}
+        whole |= {"CAPACITY": spent.capacity, "EVICT": f"GP_{EVICT[spent.evict].upper()}"}
         whole |= {"DTC": int(spent.absorb == budget.DTC), "MARGINAL": int(spent.removal == budget.MARGINAL)}
         whole |= {"SCORED": int(process._state.weight_variance.size > 0)}
         real |= {"NOVELTY": spent.novelty, "KEPT": forgetting.covariance_scale, "FRESH": forgetting.covariance_fresh}

@@ -128,7 +128,12 @@ class TimeEvidence(SeriesEvidence):
             for one, j in block.factors
             if one is leaf
         ]
-        own = np.array([_rate(leaf, value) for _, leaf, _, value in named])
+        own = np.array(
+            [
+                (2.0 * leaf.order) ** 0.5 / value if isinstance(leaf, Matern) else 1.0 / value
+                for _, leaf, _, value in named
+            ]
+        )
         self._rates = has * np.where(np.isin(kinds, ("lengthscale", "span")), own, 0.0)
         self._constant_rates = self._table[:, 2] - self._rates.sum(axis=1)
 
@@ -197,12 +202,6 @@ def _independent(named: list[Named], blocks: list[Block]) -> list[Named]:
             columns = among
         found.append(one)
     return found
-
-
-def _rate(leaf: Any, value: float) -> float:
-    if isinstance(leaf, Matern):
-        return float((2.0 * leaf.order) ** 0.5 / value)
-    return 1.0 / value
 
 
 def fit_time(
