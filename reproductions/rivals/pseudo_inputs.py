@@ -29,7 +29,7 @@ class PseudoInputs(FITC):
     also_tuned = "points"
 
     def _start(self, X: FloatArray) -> Hyperparameters:
-        return super()._start(X) | {"points": self._start_points(X)}
+        return super()._start(X) | {"points": self._points(X)}
 
     def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
         units = super()._units(values, X)
@@ -40,8 +40,8 @@ class PseudoInputs(FITC):
         points = self._m * extent(X)[0]
         return np.append(super()._redrawn(count - points, X, rng), self._drawn(X, rng))
 
-    def _points(self, values: FloatArray, X: FloatArray) -> FloatArray:
-        return values[-self._m * extent(X)[0] :]
+    def _points(self, X: FloatArray, values: FloatArray | None = None) -> FloatArray:
+        return super()._points(X) if values is None else values[-self._m * extent(X)[0] :]
 
     def _gradient(self, solution: LowRank, X: FloatArray, Y: FloatArray) -> FloatArray:
         kernel, U = solution.kernel, solution.points

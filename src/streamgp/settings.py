@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import datetime as dt
 import difflib
 import functools
@@ -179,9 +178,9 @@ class Declared(Configured):
             cls.__init__ = init  # type: ignore[assignment, method-assign]
         super().__init_subclass__()
 
-    @abc.abstractmethod
     def _from_settings(self, given: Any) -> None:
-        """Do what ``__init__`` would do with these settings, which are attributes of what is given."""
+        """Do what ``__init__`` would do with these settings, which are attributes of what is given: keep them."""
+        vars(self).update(vars(given))
 
 
 def _signature(parameters: Iterable[Parameter]) -> inspect.Signature:

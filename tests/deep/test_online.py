@@ -15,9 +15,7 @@ from streamgp import deep  # noqa: E402
 from streamgp.deep.online import trained_encoder  # noqa: E402
 from streamgp.tuning.projection import place, spread_points  # noqa: E402
 from tests.adapters.test_imports import run_without  # noqa: E402
-from tests.deep.test_models import FEW, Own, plant  # noqa: E402
-
-SMALL = {"depth": 4, "precision": "double", "device": "cpu", "training": FEW}
+from tests.deep.test_models import SMALL, Own, plant  # noqa: E402
 
 
 @pytest.mark.parametrize("layers", [1, 2])

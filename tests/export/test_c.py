@@ -159,19 +159,17 @@ def test_what_is_not_written_in_c_is_refused_by_name() -> None:
         model.learn_many(X, np.nan_to_num(y))
         with pytest.raises(ValueError, match=match):
             header(model, "arm")
-    with pytest.raises(ValueError, match="has to have seen rows"):
-        header(sg.SOGP(), "arm")
-    young = sg.Standardize(sg.SOGP())
-    young.learn_many(X, y)
-    with pytest.raises(ValueError, match="those of its warm-up"):
-        header(young, "arm")
-    with pytest.raises(ValueError, match="only an OnlineGP can become C"):
-        header(sg.filters.KLMS(), "arm")
-    model = sg.SOGP()
-    model.learn_many(X, y)
-    with pytest.raises(ValueError, match="name must be one that C takes"):
-        header(model, "my-arm")
-    with pytest.raises(ValueError, match="is it of another model"):
-        resumed(model, np.zeros(3))
-    with pytest.raises(ValueError, match="not finite"):
-        resumed(model, np.full(state(model).size, np.nan))
+    young, model = sg.Standardize(sg.SOGP()), sg.SOGP()
+    for one in (young, model):
+        one.learn_many(X, y)
+    calls: list[tuple[Any, str]] = [
+        (lambda: header(sg.SOGP(), "arm"), "has to have seen rows"),
+        (lambda: header(young, "arm"), "those of its warm-up"),
+        (lambda: header(sg.filters.KLMS(), "arm"), "only an OnlineGP can become C"),
+        (lambda: header(model, "my-arm"), "name must be one that C takes"),
+        (lambda: resumed(model, np.zeros(3)), "is it of another model"),
+        (lambda: resumed(model, np.full(state(model).size, np.nan)), "not finite"),
+    ]
+    for call, match in calls:
+        with pytest.raises(ValueError, match=match):
+            call()

@@ -30,7 +30,6 @@ LAWS = (
     of_batch.test_shapes_follow_the_targets,
     of_batch.test_fitting_again_starts_from_the_settings_and_changes_none,
     of_batch.test_a_call_that_raises_leaves_the_model_as_it_was,
-    of_batch.test_nothing_can_be_asked_before_fit,
 )
 
 
@@ -48,10 +47,6 @@ def test_subset_of_regressors_equals_its_dense_formula():
     mean, covariance = condition(S, q(X_NEW, X), q(X_NEW, X_NEW), Y)
     assert_predicts(model, X_NEW, mean, np.diag(covariance))
     assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
-
-
-def test_subset_of_regressors_on_all_rows_is_the_exact_process():
-    of_batch.test_a_sparse_process_on_all_rows_is_the_exact_one(SubsetOfRegressors)
 
 
 @pytest.mark.parametrize("queries", [1, 3, 7, 20])

@@ -92,15 +92,13 @@ def test_gaps_and_dates_are_taken_as_they_are():
 
 
 def test_what_is_no_series_is_refused():
-    with pytest.raises(ValueError, match="y must be one series"):
-        sg.Forecaster(np.ones((30, 2)))
-    with pytest.raises(ValueError, match="y is infinite in row 2"):
-        sg.Forecaster([1.0, 2.0, np.inf, 3.0])
-    with pytest.raises(ValueError, match="log=True needs targets above 0"):
-        sg.Forecaster(np.arange(30.0) - 5, log=True)
-    positive = sg.Forecaster(np.exp(np.random.default_rng(0).standard_normal(60)), seasons=[], log=True, trend=False)
-    with pytest.raises(ValueError, match="a target is not above 0"):
-        positive.learn([-1.0])
+    for y, settings, message in (
+        (np.ones((30, 2)), {}, "y must be one series"),
+        ([1.0, 2.0, np.inf, 3.0], {}, "y is infinite in row 2"),
+        (np.arange(30.0) - 5, {"log": True}, "log=True needs targets above 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sg.Forecaster(y, **settings)
 
 
 def test_issued_forecasts_are_judged_by_the_targets_at_their_times():

@@ -76,11 +76,8 @@ class FITC(KernelModel):
             return np.array(self._solution.points.reshape(self._m, -1))
         return np.empty((0, 0)) if self._given is None else self._given.copy()
 
-    def _points(self, values: FloatArray, X: FloatArray) -> FloatArray:
-        """The inducing points (m, width), of all that is tuned."""
-        return self._start_points(X)
-
-    def _start_points(self, X: FloatArray) -> FloatArray:
+    def _points(self, X: FloatArray, values: FloatArray | None = None) -> FloatArray:
+        """The inducing points (m, width), of all that is tuned; None: to start from."""
         if self._given is None:
             return self._drawn(X, np.random.default_rng(self._seed))
         width, _ = extent(X)
@@ -95,7 +92,7 @@ class FITC(KernelModel):
 
     def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> LowRank:
         kernel, noise = self._bound(values, X)
-        U = self._points(values, X).reshape(self._m, *X.shape[1:])
+        U = self._points(X, values).reshape(self._m, *X.shape[1:])
         Kuu = kernel(U) * self._jittered()
         L = cholesky(Kuu, lower=True, check_finite=False)
         V = solve_triangular(L, kernel(U, X), lower=True, check_finite=False)

@@ -109,7 +109,7 @@ class BatchModel(Configured, abc.ABC):
                 "a covariance of the rows to predict is not positive definite: they lie too close together for this "
                 "kernel. Use jitter=1e-6, or predict fewer of them together."
             ) from None
-        noise = np.full(len(X), self._hyperparameter("noise"))
+        noise = np.full(len(X), self.hyperparameters["noise"])
         if self._scalar:
             return Prediction(mean[:, 0], variance, noise)
         return Prediction(mean, *(np.repeat(values[:, None], self._outputs, axis=1) for values in (variance, noise)))
@@ -156,10 +156,6 @@ class BatchModel(Configured, abc.ABC):
         if self._solution is None:
             raise ValueError(f"this {type(self).__name__} has learned nothing yet; call fit(X, Y) first")
         return self._solution
-
-    def _hyperparameter(self, name: str) -> float:
-        assert self._fitted is not None
-        return float(self._fitted[name])
 
 
 class KernelModel(BatchModel):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from streamgp.encoded.encoder import GATES
-from streamgp.settings import Declared, Given, Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Declared, Part, Setting, number, one_of, optional, whole
 
 
 def below_one(name: str, value: Any) -> float:
@@ -20,23 +20,13 @@ def below_one(name: str, value: Any) -> float:
     return result
 
 
-class Encoder(Part):
+class Encoder(Declared, Part):
     """What a network is to look like; see :class:`LSTM`, :class:`GRU`, :class:`RNN` and :class:`NARX`."""
 
     kind: ClassVar[str]  # as a stream model's TrainedEncoder calls it
-    units: int
-    layers: int
-    dropout: float
-    embedding: int | None
     activation = "tanh"
     recurrent_dropout = 0.0
 
-    def build(self, d: int, depth: int) -> nn.Module:
-        """Return a network with random weights for windows (rows, depth, d)."""
-        return EncoderNetwork(self, d, depth)
-
-
-class _Layers(Declared, Encoder):
     units: Annotated[int, Setting("hidden units of each layer", "units", whole)] = field(default=64, kw_only=False)
     layers: Annotated[int, Setting("layers, one on top of the other", "layers", whole)] = 1
     dropout: Annotated[
@@ -47,11 +37,12 @@ class _Layers(Declared, Encoder):
         Setting("size of a linear map on top; None: the last hidden vector itself", "numbers", optional(whole)),
     ] = None
 
-    def _from_settings(self, given: Given) -> None:
-        vars(self).update(vars(given))
+    def build(self, d: int, depth: int) -> nn.Module:
+        """Return a network with random weights for windows (rows, depth, d)."""
+        return EncoderNetwork(self, d, depth)
 
 
-class _Recurrent(_Layers):
+class _Recurrent(Encoder):
     dropout: Annotated[
         float,
         Setting("part of the outputs of a layer that is dropped in training, the same at every step", check=below_one),
@@ -80,7 +71,7 @@ class RNN(_Recurrent):
     kind = "rnn"
 
 
-class NARX(_Layers):
+class NARX(Encoder):
     """A feedforward network on the whole window at once."""
 
     kind = "feedforward"

@@ -52,7 +52,8 @@ class Evaluation(NamedTuple):
 class ProcessHead(abc.ABC):
     """A process that is learned on embeddings."""
 
-    theta: Tensor
+    def __init__(self, theta: Tensor) -> None:
+        self.theta = theta
 
     @abc.abstractmethod
     def condition(self, H: Tensor, Y: Tensor) -> None:
@@ -114,10 +115,6 @@ Head = LinearHead | ProcessHead  # what predicts targets from embeddings, on top
 
 class ExactHead(ProcessHead):
     """The exact process: O(n^3) to evaluate, O(n) for a mean and O(n^2) for a variance."""
-
-    def __init__(self, theta: Tensor) -> None:
-        self.theta = theta
-        self._H = self._L = self._alpha = theta.new_empty(0)
 
     def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         K = squared_exponential(theta, h, h)

@@ -25,7 +25,7 @@ DROPPED = 1e-9  # part of the prior variance, on average over the grid, that the
 class Directions(NamedTuple):
     """The leading eigenvectors of K_UU: products of those of each axis."""
 
-    along: list[Tensor]  # of each axis, (points, r_i)
+    along: list[Tensor]  # of each axis, (points, r_i), those in use
     which: list[Tensor]  # (r,) column of each axis
     scale: Tensor  # (r,) roots of the eigenvalues
 
@@ -43,7 +43,7 @@ class InterpolatedHead(ProcessHead):
     """A process interpolated from a grid that covers the embeddings, by the eigenvectors of the grid."""
 
     def __init__(self, theta: Tensor, grid: int) -> None:
-        self.theta = theta
+        super().__init__(theta)
         width = theta.shape[1] - 2
         if grid**width > MOST_POINTS:
             raise ValueError(
@@ -82,34 +82,31 @@ class InterpolatedHead(ProcessHead):
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self._cover(H)
+        self._learned: list[tuple[Directions, Solution]] = []  # of each output
         with torch.no_grad():
-            self._learned = [self._learn(theta, H.double(), y) for theta, y in zip(self.theta, Y.T, strict=True)]
+            for own, y in zip(self.theta, Y.T, strict=True):
+                directions = self._directions(own)
+                P = self._project(H.double(), directions)
+                self._learned.append((directions, _solve(P, directions.scale, float(own[-1].exp()), y)))
 
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             H = H.double()
             low, high = self._reach()
             inside = torch.minimum(torch.maximum(H, low), high)
-            known = [self._known(learned, inside) for learned in self._learned]
-            mean, reduction = (torch.stack(part, dim=1) for part in zip(*known, strict=True))
             prior = self.theta[:, -2].exp()
-            variance = torch.minimum((prior - reduction).clamp_min(0.0), prior)
+            means, variances = [], []
+            for (directions, solution), most in zip(self._learned, prior, strict=True):
+                Phi = self._project(inside, directions) * directions.scale
+                v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
+                reduction = (Phi * Phi).sum(1) - (v * v).sum(0)
+                means.append(Phi @ solution.weights)
+                variances.append(torch.minimum((most - reduction).clamp_min(0.0), most))
+            mean, variance = torch.stack(means, dim=1), torch.stack(variances, dim=1)
             # Beyond the grid the function is known through its value at the edge alone.
             away = ((H - inside) / self.theta[:, None, :-2].exp()).square().sum(-1).T
             rho2 = torch.exp(-away)
             return rho2.sqrt() * mean, rho2 * variance + (1.0 - rho2) * prior
-
-    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> tuple[Directions, Solution]:
-        """What predictions of one output need."""
-        directions = self._directions(theta)
-        return directions, _solve(self._project(H, directions), directions.scale, float(theta[-1].exp()), y)
-
-    def _known(self, learned: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
-        """Within the grid, the mean of one output, and by how much its variance is below the prior's; both (n,)."""
-        directions, solution = learned
-        Phi = self._project(H, directions) * directions.scale
-        v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
-        return Phi @ solution.weights, (Phi * Phi).sum(1) - (v * v).sum(0)
 
     def _cover(self, H: Tensor) -> None:
         """Move the grid where embeddings lie beyond it, or in less than half of it."""
@@ -152,37 +149,29 @@ class InterpolatedHead(ProcessHead):
     def _directions(self, theta: Tensor) -> Directions:
         values, along = zip(*(torch.linalg.eigh(T) for T in self._toeplitz(theta.detach())), strict=True)
         product = theta[-2].detach().exp()[None]
-        which: list[Tensor] = []
         for axis in values:
-            k = len(axis)
             product = (product[:, None] * axis.clamp_min(0.0)).reshape(-1)
-            which = [w.repeat_interleave(k) for w in which] + [
-                torch.arange(k, device=axis.device).repeat(len(which[0]) if which else 1)
-            ]
         order = product.argsort(descending=True)
         rest = product.sum() - product[order].cumsum(0)  # beyond each
         r = max(1, int((rest > DROPPED * product.sum()).sum()))
-        kept = order[:r]
-        return Directions(list(along), [w[kept] for w in which], product[kept].sqrt())
+        columns = torch.unravel_index(order[:r], [len(axis) for axis in values])
+        used, which = zip(*(torch.unique(column, return_inverse=True) for column in columns), strict=True)
+        kept = [Q[:, own] for Q, own in zip(along, used, strict=True)]
+        return Directions(kept, list(which), product[order[:r]].sqrt())
 
     def _project(self, H: Tensor, directions: Directions) -> Tensor:
         """P = W Q, (n, r), for the eigenvectors Q."""
         around, weights = self._weights(H)
-        P: Tensor | None = None
+        P = H.new_ones(())
         for i, (Q, which) in enumerate(zip(directions.along, directions.which, strict=True)):
-            used, column = torch.unique(which, return_inverse=True)
-            F = (Q[:, used][around[:, i]] * weights[:, i, :, None]).sum(1)
-            P = F[:, column] if P is None else P * F[:, column]
-        assert P is not None
+            P = P * (Q[around[:, i]] * weights[:, i, :, None]).sum(1)[:, which]
         return P
 
     def _within(self, theta: Tensor, directions: Directions) -> Tensor:
         """D = Q' K_UU Q, (r, r), as a function of theta."""
         D = theta[-2].exp()
         for T, Q, which in zip(self._toeplitz(theta), directions.along, directions.which, strict=True):
-            used, column = torch.unique(which, return_inverse=True)
-            inner = Q[:, used].T @ T @ Q[:, used]
-            D = D * inner[column][:, column]
+            D = D * (Q.T @ T @ Q)[which][:, which]
         return D
 
 

@@ -23,7 +23,7 @@ from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
 from streamgp.deep.session import Session, digest, shown
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
-from streamgp.deep.windows import MODES, Recording, Task, checked, task_of
+from streamgp.deep.windows import Recording, Task, checked
 from streamgp.evaluate.metrics import rmse
 from streamgp.settings import Declared, FloatArray, Given, Setting, one_of, whole
 from streamgp.vocabulary import Seed
@@ -58,7 +58,7 @@ class DeepModel(Declared, abc.ABC):
         Setting(
             '"regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the '
             "same, validated in free runs)",
-            check=one_of(*MODES),
+            check=one_of("regression", "autoregression", "simulation"),
         ),
     ] = "autoregression"
     horizon: Annotated[
@@ -96,10 +96,15 @@ class DeepModel(Declared, abc.ABC):
 
     def _from_settings(self, given: Given) -> None:
         self._encoder, self._training, self._mode, self._seed = given.encoder, given.training, given.mode, given.seed
-        self._task = task_of(given.mode, given.depth, given.horizon, given.padding)
+        feeds_back = given.mode != "regression"  # in the own row a past target would be the target itself
+        horizon = whole("horizon", given.horizon, at_least=int(feeds_back))
+        self._task = Task(given.depth, horizon, feeds_back, bool(given.padding))
         self._standardize = bool(given.standardize)
         self._type = torch.float32 if given.precision == "single" else torch.float64
-        self._device = found_device(given.device)
+        there = torch.cuda.is_available()
+        if given.device == "cuda" and not there:
+            raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')
+        self._device = torch.device("cuda" if there and given.device != "cpu" else "cpu")
         self.history = []
 
     @abc.abstractmethod
@@ -152,7 +157,8 @@ class DeepModel(Declared, abc.ABC):
                 }
                 validate = (lambda learner: self._validation_rmse(learner, series, kept)) if kept.size else None
                 reports = [shown] * bool(progress) + ([] if on_epoch is None else [on_epoch])
-                session = Session(checkpoint, identity, self._training, validate, reports)
+                path = None if checkpoint is None else Path(checkpoint)
+                session = Session(path, identity, self._training, validate, reports)
                 self._head = self._train(self._windows(series, learned), session)
                 self._settle(self._windows(series, np.concatenate([learned, kept])))
         except BaseException:
@@ -399,11 +405,3 @@ class Futures(freerun.Trajectories):
 def padded(rows: FloatArray, count: int) -> FloatArray:
     """So many rows: zeros in front."""
     return np.vstack([np.zeros((count - len(rows), rows.shape[1])), rows])
-
-
-def found_device(device: str) -> torch.device:
-    """The device by name; "auto" is a GPU if there is one."""
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
-        raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')
-    return torch.device("cuda" if there and device != "cpu" else "cpu")

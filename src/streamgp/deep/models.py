@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from streamgp.batch.model import Hyperparameters
 from streamgp.contract.model import Shape
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.gp import ExactHead, Head, ProcessHead, starting_theta
@@ -24,26 +25,11 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier
 from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import (
-    FloatArray,
-    Given,
-    Setting,
-    number,
-    one_of,
-    option,
-    optional,
-    positive_vector,
-    refuse_unknown,
-    whole,
-)
+from streamgp.settings import Given, Setting, number, one_of, option, optional, positive_vector, refuse_unknown, whole
 from streamgp.tuning.projection import place, spread_points
 from streamgp.vocabulary import positive
 
-FEATURES = ("basis", "fourier")
-INFERENCE = ("auto", "exact", "interpolated")
 MOST_EXACT = 4000  # windows up to which "auto" is exact: one evaluation takes seconds on a CPU
-
-Hyperparameters = dict[str, float | FloatArray]
 
 
 class Network(DeepModel):
@@ -94,7 +80,7 @@ class DeepKernelGP(DeepModel):
         Setting(
             '"exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto": exact up to 4000 '
             "windows",
-            check=one_of(*INFERENCE),
+            check=one_of("auto", "exact", "interpolated"),
         ),
     ] = "auto"
     grid: Annotated[
@@ -155,7 +141,7 @@ class DeepKernelGP(DeepModel):
             seed: of the frequencies.
         """
         units, windows, named = self._checked_units(), self._learned, self._head.hyperparameters
-        basis = option("features", features, FEATURES) == 0
+        basis = option("features", features, ("basis", "fourier")) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):
             forgetting = BackToPrior(number("forgetting", forgetting, above=0, at_most=1))

@@ -44,16 +44,15 @@ def trained_encoder(architecture: Any, network: nn.Module, inputs: int, depth: i
     """A network as stream models run it."""
     if not isinstance(architecture, Encoder):
         return ModuleEncoder(architecture, inputs, depth, flat_weights(network))
-    kind, activation = architecture.kind, architecture.activation
     return TrainedEncoder(
-        kind,
+        architecture.kind,
         inputs=inputs,
         depth=depth,
         units=architecture.units,
         weights=flat_weights(network),
         layers=architecture.layers,
         embedding=architecture.embedding,
-        activation=activation,
+        activation=architecture.activation,
     )
 
 

@@ -7,6 +7,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +21,19 @@ from streamgp.deep.training import Epoch, Learner, Training
 LOSSES = {"network": "squared error", "process": "NLML of a row"}
 
 
+@dataclass
 class Session:
-    """Trains learners one after the other; with a file, every epoch is written, and training resumes bit for bit.
+    """Trains learners one after the other; with a file, every epoch is written, and training resumes bit for bit."""
 
-    Args:
-        path: the file; None: none is written.
-        identity: what must be the same for a session to go on, by name.
-        training: when to stop.
-        validate: the validation error of a learner; None: all epochs run, and the last weights stay.
-        reports: called after every epoch.
-    """
+    path: Path | None
+    identity: dict[str, str]  # what must be the same for a session to go on, by name
+    training: Training
+    validate: Callable[[Learner], float] | None  # its error; None: all epochs run, and the last weights stay
+    reports: Sequence[Callable[[Epoch], Any]]  # called after every epoch
+    history: list[Epoch] = field(default_factory=list)
 
-    def __init__(
-        self,
-        path: str | Path | None,
-        identity: dict[str, str],
-        training: Training,
-        validate: Callable[[Learner], float] | None,
-        reports: Sequence[Callable[[Epoch], Any]],
-    ) -> None:
-        self.history: list[Epoch] = []
-        self._path = None if path is None else Path(path)
-        self._identity, self._training, self._validate, self._reports = identity, training, validate, reports
-        self._saved = self._read(self._path) if self._path is not None and self._path.exists() else None
+    def __post_init__(self) -> None:
+        self._saved = self._read(self.path) if self.path is not None and self.path.exists() else None
 
     def run(self, learner: Learner, epochs: int) -> None:
         """Train until the epochs or the patience are out, and go back to the best weights."""
@@ -53,15 +44,15 @@ class Session:
                 return  # the file is of a later learner, which brings its own weights
             best, self.history, self._saved = self._restored(learner, state), history, None
         errors = [epoch.rmse for epoch in self.history if epoch.phase == learner.phase]
-        patience = math.inf if self._training.patience is None or self._validate is None else self._training.patience
+        patience = math.inf if self.training.patience is None or self.validate is None else self.training.patience
         while len(errors) < epochs and waited(errors) < patience:
             self.history.append(self._advance(learner, len(errors)))
             errors.append(self.history[-1].rmse)
             if waited(errors) == 0:
                 best = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
-            if self._path is not None:
-                snapshot.write(self._path, self._packed(learner, best))
-            for report in self._reports:
+            if self.path is not None:
+                snapshot.write(self.path, self._packed(learner, best))
+            for report in self.reports:
                 report(self.history[-1])
         with torch.no_grad():
             for name, tensor in learner.tensors().items():
@@ -71,11 +62,11 @@ class Session:
         """One epoch and its validation."""
         for optimizer in learner.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = optimizer.defaults["lr"] / (1.0 + self._training.decay * epoch)
+                group["lr"] = optimizer.defaults["lr"] / (1.0 + self.training.decay * epoch)
         began = time.perf_counter()
         loss = learner.epoch()
         seconds = time.perf_counter() - began
-        rmse = math.nan if self._validate is None else self._validate(learner)
+        rmse = math.nan if self.validate is None else self.validate(learner)
         return Epoch(learner.phase, epoch, loss, rmse, seconds)
 
     # The checkpoint.
@@ -91,7 +82,7 @@ class Session:
         torch.save(state, file)
         header = {
             "holds": "a checkpoint of streamgp.deep, for fit(..., checkpoint=path)",
-            "session": {"identity": self._identity, "history": self.history},
+            "session": {"identity": self.identity, "history": self.history},
         }
         return snapshot.packed(header, {"state": np.frombuffer(file.getvalue(), dtype=np.uint8)})
 
@@ -104,7 +95,7 @@ class Session:
         except (ValueError, KeyError, RuntimeError) as error:
             raise self._refused(error) from error
         found = header["session"]["identity"]
-        for name, value in self._identity.items():
+        for name, value in self.identity.items():
             if found.get(name) != value:
                 raise ValueError(
                     f"{path} is a checkpoint of another session: {name} is {found.get(name)!r} there and {value!r} "
@@ -131,7 +122,7 @@ class Session:
 
     def _refused(self, error: Exception) -> snapshot.SnapshotError:
         return snapshot.SnapshotError(
-            f"{self._path} is not a checkpoint of streamgp.deep, or it is damaged ({error}); give another path, or "
+            f"{self.path} is not a checkpoint of streamgp.deep, or it is damaged ({error}); give another path, or "
             "remove it"
         )
 

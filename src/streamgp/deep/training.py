@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from streamgp.deep.encoders import below_one
 from streamgp.deep.gp import Head, LinearHead, ProcessHead
-from streamgp.settings import Declared, Given, Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Declared, Part, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import not_negative, positive
 
-METHODS = ("semi-stochastic", "alternating", "full")
 CHUNK = 2048  # windows embedded at once where no gradient is needed
 
 
@@ -35,7 +34,7 @@ class Training(Declared, Part):
             '"semi-stochastic" (Algorithm 2: mini-batches follow a gradient of the whole likelihood that is renewed '
             'only now and then), "alternating" (Algorithm 1: renewed at every mini-batch) or "full" (one step for all '
             'rows); a plain network has no kernel to renew: "full" or mini-batches',
-            check=one_of(*METHODS),
+            check=one_of("semi-stochastic", "alternating", "full"),
         ),
     ] = field(default="semi-stochastic", kw_only=False)
     epochs: Annotated[int, Setting("at most this many passes through the data", "epochs", whole)] = 100
@@ -86,9 +85,6 @@ class Training(Declared, Part):
             partial(whole, at_least=0),
         ),
     ] = 0
-
-    def _from_settings(self, given: Given) -> None:
-        vars(self).update(vars(given))
 
 
 class Epoch(NamedTuple):

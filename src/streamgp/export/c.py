@@ -23,6 +23,7 @@ from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.version import __version__
+from streamgp.vocabulary import EVICT
 from streamgp.wrappers import outliers
 from streamgp.wrappers.scaling import FAR
 from streamgp.wrappers.standardize import Standardize
@@ -35,7 +36,6 @@ RADIAL = {
 SQUARED_EXPONENTIAL = "return GP_VARIANCE * exp(-0.5 * r2);"
 QUADRATIC = "return GP_VARIANCE * pow(1.0 + r2 / (2.0 * GP_SHAPE), -GP_SHAPE);"
 
-EVICTS = ("PAPER", "KL", "ERROR", "OLDEST", "NEVER")  # as in process/budget.py
 GROWING_COUNTERS = (
     *("points", "rows_seen", "refreshed"),
     *("skipped_rows", "unresolved_rows", "negative_residuals", "indistinct_points"),
@@ -96,7 +96,7 @@ def header(model: StreamModel, name: str) -> str:
         "LEARNED": "\n".join(f"    {_listed(numbers[i : i + 8])}," for i in range(0, len(numbers), 8)),
     }
     about |= _exchange(process, kind) | _described(process) | _in_units(process, units)
-    pieces = ["head", *kind.pieces, *(["screen"] if _screens(units) else []), "foot"]
+    pieces = ["head", *kind.pieces, *(["screen"] if units is not None and units._screens else []), "foot"]
     text = "".join(files("streamgp.export").joinpath("pieces", f"{piece}.h").read_text("utf-8") for piece in pieces)
     text = re.sub(r"@([A-Z0-9_]+)@", lambda found: about[found[1]], text)
     return re.sub(r"\bGP_", f"{name.upper()}_", re.sub(r"\bgp_", f"{name}_", text))
@@ -199,7 +199,7 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
     real |= {"GAIN_ROUNDING": posterior.ROUNDING, "COVARIANCE_NOISE": posterior.COVARIANCE_NOISE}
     if growing_basis:
         stays = spent.evict == budget.NEVER
-        whole |= {"CAPACITY": spent.capacity, "EVICT": f"GP_{EVICTS[spent.evict]}"}
+        whole |= {"CAPACITY": spent.capacity, "EVICT": f"GP_{EVICT[spent.evict].upper()}"}
         whole |= {"DTC": int(spent.absorb == budget.DTC), "MARGINAL": int(spent.removal == budget.MARGINAL)}
         whole |= {"SCORED": int(process._state.weight_variance.size > 0)}
         real |= {"NOVELTY": spent.novelty, "KEPT": forgetting.covariance_scale, "FRESH": forgetting.covariance_fresh}
@@ -214,12 +214,12 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
         real["SHAPE"] = float(process.hyperparameters["shape"])
     if process._mean is not None:
         real["MEAN"] = float(process._mean)  # type: ignore[arg-type]
-    if _screens(units):
-        names = ("FEWEST", "SCREEN_FAR", "FEW", "LEVEL", "REPEATED", "ABSURD", "SCREEN_ROUNDING")
-        real |= {name: getattr(outliers, name.removeprefix("SCREEN_")) for name in names}
     if units is None:
         real["LARGEST"] = LARGEST
     else:
+        if units._screens:
+            names = ("FEWEST", "SCREEN_FAR", "FEW", "LEVEL", "REPEATED", "ABSURD", "SCREEN_ROUNDING")
+            real |= {name: getattr(outliers, name.removeprefix("SCREEN_")) for name in names}
         real |= {"FAR": FAR, "TARGET_SHIFT": units.scaling.target_shift[0]}
         real["TARGET_SCALE"] = units.scaling.target_scale[0]
     whole["NUMBERS"] = len(state(process if units is None else units))
@@ -244,10 +244,6 @@ def _described(process: OnlineGP) -> dict[str, str]:
         return {"FEATURES": str(len(process._state.mu)), "COVARIANCE": how}
     radial = QUADRATIC if isinstance(kernel, RationalQuadratic) else SQUARED_EXPONENTIAL
     return {"KERNEL": type(kernel).__name__, "RADIAL": RADIAL[kernel.order] if isinstance(kernel, Matern) else radial}
-
-
-def _screens(units: Standardize | None) -> bool:
-    return units is not None and units._screens
 
 
 def _in_units(process: OnlineGP, units: Standardize | None) -> dict[str, str]:

@@ -166,11 +166,9 @@ class Forecaster:
         tell: Callable[[str], None] = (
             partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None
         )
-        time = _dates_or(time, y)
-        dated = time is not None and np.asarray(time).dtype.kind in "MO"
         self._screens = screen
         self._features: InputFeatures | None = None
-        y, times = _series(y, time)
+        y, times, dated = _series(y, time)
         first = self._taken(y, times, None if X is None else _inputs(X, len(y), None))
         for what, count in ((FILL_VALUES, first.fill_values), (REPEATED, first.repeated)):
             if count:
@@ -225,7 +223,7 @@ class Forecaster:
                 ``step`` apart.
             X: (n, d) inputs, where the first rows had some.
         """
-        y, times = _series(y, _dates_or(time, y), 0.0 if np.isnan(self._seen) else self._seen + self.step, self.step)
+        y, times, _ = _series(y, time, 0.0 if np.isnan(self._seen) else self._seen + self.step, self.step)
         rows = self._taken(y, times, self._checked(X, len(y)))
         if self.chosen.structure.log and np.any(rows.y <= 0):
             raise ValueError("logarithms are modeled, but a target is not above 0; begin anew with log=False")
@@ -345,7 +343,7 @@ class Forecaster:
             (forecasts, steps) the probability of the central interval that just reaches each target; NaN where none is.
         """
         model, learned = self.fresh(), 0
-        y, times = _series(y, _dates_or(time, y), 0.0, self.step)
+        y, times, _ = _series(y, time, 0.0, self.step)
         rows = model._taken(y, times, self._checked(X, len(y)))
         y, times, known = rows.y, rows.times, rows.X
         first = max(int((1.0 - PART) * len(y)), LEARNED)
@@ -384,13 +382,9 @@ def in_order(times: FloatArray) -> NDArray[np.int64]:
     return np.asarray(order[np.append(np.diff(times[order]) > 0, True)[: len(order)]])
 
 
-def _dates_or(time: Any, y: Any) -> Any:
-    """The times that are given, otherwise the dates by which targets are known; None: neither."""
-    return dates_of_index(getattr(y, "index", None)) if time is None else time
-
-
-def _series(y: Any, time: Any, start: float = 0.0, step: float = 1.0) -> tuple[FloatArray, FloatArray]:
-    """Targets and times, checked; without times rows are a step apart."""
+def _series(y: Any, time: Any, start: float = 0.0, step: float = 1.0) -> tuple[FloatArray, FloatArray, bool]:
+    """Targets and times, checked, and whether these are dates; without times or dates of y rows are a step apart."""
+    time = dates_of_index(getattr(y, "index", None)) if time is None else time
     Y, scalar = inputs.targets(y, len(y), None, True)
     if not scalar:
         raise ValueError(f"y must be one series, shape (n,); got {np.shape(y)}. Make one Forecaster for each")
@@ -398,4 +392,4 @@ def _series(y: Any, time: Any, start: float = 0.0, step: float = 1.0) -> tuple[F
     refuse_unordered(times)
     for at in np.flatnonzero(np.isinf(Y[:, 0])):
         raise ValueError(f"y is infinite in row {at}: targets are numbers, or NaN where missing")
-    return Y[:, 0], times
+    return Y[:, 0], times, time is not None and np.asarray(time).dtype.kind in "MO"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from streamgp.kernels import SquaredExponential
 from streamgp.kernels.temporal import harmonic_weights
 from streamgp.settings import FloatArray
-from streamgp.tuning.time import Series, TimeEvidence
+from streamgp.tuning.time import SeriesEvidence, TimeEvidence
 
 # A curve over an input is smooth over one standard deviation of it, on points this far apart or closer.
 POINTS = np.linspace(-2.5, 2.5, 6)[:, None]
@@ -92,7 +92,7 @@ class InputFeatures:
         return np.hstack([self._amplitudes * np.cos(angles), self._amplitudes * np.sin(angles)])
 
 
-class InputEvidence:
+class InputEvidence(SeriesEvidence):
     """The log evidence of y = features times weights + g(t) + noise, over the logarithms of all hyperparameters.
 
     Given those of g and the noise, the filter of g turns targets and features into independent rows, in which the
@@ -110,14 +110,13 @@ class InputEvidence:
         self, time: TimeEvidence, features: FloatArray, groups: NDArray[np.int64], variances: FloatArray
     ) -> None:
         self._time, self._features, self._groups = time, features, groups
-        self.series: Series = time.series
+        self.series = time.series
         own = tuple(f"inputs.{g}" for g in range(len(variances)))
         self.names = (*time.names, *own)
         self.kinds = [*time.kinds, *["variance"] * len(own)]
         self.start = np.append(time.start, np.log(variances))
 
     def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
-        """The log evidence and its gradient."""
         of_time, of_inputs = np.split(logs, [len(self._time.names)])
         y, F = self.series.Y[:, 0], self._features * np.exp(0.5 * of_inputs)[self._groups]
         white, variances = self._time.innovations(of_time, np.column_stack([y, F]))
@@ -131,8 +130,3 @@ class InputEvidence:
         _, determinant = self._time.at(of_time, np.zeros((len(y), 1)))  # counted once for each column
         slopes = 0.5 * (m**2 + (root**2).sum(axis=1) - 1.0)
         return value, np.append(both - len(m) * determinant, np.bincount(self._groups, slopes))
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """How far each hyperparameter is searched."""
-        limits = self._time.limits()
-        return {name: limits.get(name, limits["noise"]) for name in self.names}

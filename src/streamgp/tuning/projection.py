@@ -20,12 +20,12 @@ from streamgp.settings import FloatArray
 DISTINCT = 1e-8
 
 
-def spread_points(kernel: Kernel, X: FloatArray, count: int, jitter: float = 0.0) -> FloatArray:
+def spread_points(kernel: Kernel, X: FloatArray, count: int) -> FloatArray:
     """Rows that leave the least unexplained: each is the one with the largest residual given those before.
 
     Fewer than ``count`` where arithmetic can tell no more of them from the span of the others.
     """
-    residual = (1.0 + jitter) * kernel.diagonal(X)
+    residual = kernel.diagonal(X)
     least = DISTINCT * residual.max()
     rows: list[int] = []
     V = np.empty((min(count, len(X)), len(X)))  # of a pivoted Cholesky factorization

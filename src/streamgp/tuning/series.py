@@ -45,17 +45,11 @@ BESIDE = 12
 
 
 class Structure(NamedTuple):
-    """What a series is made of.
+    """What a series is made of."""
 
-    Args:
-        seasons: periods, the shortest first.
-        trend: whether a slope lasts.
-        log: whether the logarithms of the targets are modeled: seasons and noise grow with the level.
-    """
-
-    seasons: tuple[float, ...]
-    trend: bool
-    log: bool
+    seasons: tuple[float, ...]  # periods, the shortest first
+    trend: bool  # whether a slope lasts
+    log: bool  # whether the logarithms of the targets are modeled: seasons and noise grow with the level
 
     def described(self) -> str:
         """In words."""
@@ -105,16 +99,10 @@ def choose(
     inputs: Callable[[float | None], tuple[FloatArray, NDArray[np.int64]]] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Chosen:
-    """The kernel for a series by the evidence with and without each part.
+    """The kernel for a series by the evidence with and without each part; other arguments are those of a Forecaster.
 
     Args:
-        y: (n,) targets; NaN where missing.
-        times: (n,) times that do not go backwards.
-        seasons: periods in the unit of the times; None: found.
         calendar: lengths that a season has exactly if it is found near one of them.
-        log: whether to model logarithms; None: where all targets are above 0 and the evidence is larger.
-        trend: whether a slope lasts; None: where the evidence is larger.
-        rows: most rows that count for the hyperparameters, the last ones.
         iterations: of each search for them; None: as many as it takes.
         inputs: gives, for the shortest season, the (n, k) features of inputs and their groups. The structure is chosen
             without them, then all hyperparameters are tuned together.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -58,10 +59,6 @@ class Series:
         self.is_regular = apart <= max(EQUAL * self.step, 4e-16 * largest)
         self.length = float(self.gaps.sum()) or 1.0
 
-    @property
-    def variance(self) -> float:
-        return scale2(self.Y)
-
     def replaced(self, Y: FloatArray) -> Series:
         """The same rows with other targets."""
         other = copy.copy(self)
@@ -69,7 +66,28 @@ class Series:
         return other
 
 
-class TimeEvidence:
+class SeriesEvidence(abc.ABC):
+    """The log evidence of a series as a function of the logarithms of hyperparameters."""
+
+    series: Series
+    names: tuple[str, ...]
+    kinds: list[str]  # noise, variance, span, a lengthscale in time or one in turns
+    start: FloatArray
+
+    @abc.abstractmethod
+    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
+        """The log evidence and its gradient."""
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """How far each hyperparameter is searched."""
+        lengths = LENGTHS[0] * self.series.step, LENGTHS[1] * self.series.length
+        scale = scale2(self.series.Y)
+        among = {"turns": TURNS, "lengthscale": lengths, "span": lengths}
+        variances = VARIANCES[0] * scale, VARIANCES[1] * scale
+        return {name: among.get(kind, variances) for name, kind in zip(self.names, self.kinds, strict=True)}
+
+
+class TimeEvidence(SeriesEvidence):
     """The log evidence of a series as a function of the logarithms of a kernel's hyperparameters, and of the noise.
 
     Periods stay as they are, and so do variances that change nothing that earlier ones do not: of a product, all but
@@ -95,7 +113,6 @@ class TimeEvidence:
         named = _independent(named, blocks)
         self.names = (*(name for name, *_ in named), "noise")
         self.start = np.log([value for *_, value in named] + [noise])
-        # What each hyperparameter is: noise, variance, span, a lengthscale in time or one in turns.
         self.kinds = [
             "turns" if name == "lengthscale" and isinstance(leaf, Periodic) else name for _, leaf, name, _ in named
         ]
@@ -111,12 +128,16 @@ class TimeEvidence:
             for one, j in block.factors
             if one is leaf
         ]
-        own = np.array([_rate(leaf, value) for _, leaf, _, value in named])
+        own = np.array(
+            [
+                (2.0 * leaf.order) ** 0.5 / value if isinstance(leaf, Matern) else 1.0 / value
+                for _, leaf, _, value in named
+            ]
+        )
         self._rates = has * np.where(np.isin(kinds, ("lengthscale", "span")), own, 0.0)
         self._constant_rates = self._table[:, 2] - self._rates.sum(axis=1)
 
     def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
-        """The log evidence and its gradient."""
         return self.at(logs, self.series.Y)
 
     def at(self, logs: FloatArray, Y: FloatArray) -> tuple[float, FloatArray]:
@@ -163,14 +184,6 @@ class TimeEvidence:
         weight, slope = harmonic_weights(j, z)
         return float(weight), float(-2.0 * z * slope / weight)
 
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """How far each hyperparameter is searched."""
-        series = self.series
-        lengths = LENGTHS[0] * series.step, LENGTHS[1] * series.length
-        variances = VARIANCES[0] * series.variance, VARIANCES[1] * series.variance
-        among = {"turns": TURNS, "lengthscale": lengths, "span": lengths}
-        return {name: among.get(kind, variances) for name, kind in zip(self.names, self.kinds, strict=True)}
-
 
 def _within(leaf: LeafKernel, blocks: list[Block]) -> FloatArray:
     """1 for each block that the leaf is a factor of."""
@@ -191,30 +204,12 @@ def _independent(named: list[Named], blocks: list[Block]) -> list[Named]:
     return found
 
 
-def _rate(leaf: Any, value: float) -> float:
-    if isinstance(leaf, Matern):
-        return float((2.0 * leaf.order) ** 0.5 / value)
-    return 1.0 / value
-
-
-class Likelihood(Protocol):
-    """A log evidence with its gradient, and what the coordinates are."""
-
-    start: FloatArray
-    names: tuple[str, ...]
-    kinds: list[str]
-
-    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]: ...
-
-    def limits(self) -> dict[str, tuple[float, float]]: ...
-
-
 def fit_time(
     kernel: Kernel,
     noise: float,
     series: Series,
     evidence: Evidence,
-    beside: Callable[[TimeEvidence], Likelihood] = lambda time: time,
+    beside: Callable[[TimeEvidence], SeriesEvidence] = lambda time: time,
 ) -> tuple[Kernel, float, Maximum]:
     """The kernel and the noise of the largest evidence times prior, and how the search went.
 
@@ -246,7 +241,7 @@ def fit_time(
     return kernel, noise, found
 
 
-def _posterior(likelihood: Likelihood, middle: FloatArray, spread: FloatArray) -> Any:
+def _posterior(likelihood: SeriesEvidence, middle: FloatArray, spread: FloatArray) -> Any:
     def evaluate(logs: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = likelihood(logs)
         apart = (logs - middle) / spread

@@ -20,7 +20,7 @@ from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.features import Features, Fourier
 from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.mean import LinearMean
-from streamgp.process.memory import Memory, Window, remembered
+from streamgp.process.memory import Window, remembered
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, whole
@@ -153,7 +153,8 @@ def fit_prefix(
     prior = model._prior_mean(X)
     if prior is not None:
         Y = Y - prior
-    seen = remembered(_memory_of(model), X, Y)
+    memory = model._memory if isinstance(model, CompiledModel) else Window(model.get_params().get("depth", 1))
+    seen = remembered(memory, X, Y)
     known = np.flatnonzero(~np.any(np.isnan(Y), axis=1))
     if known.size == 0:
         raise ValueError("every row of Y misses a target; tuning needs rows with all their targets")
@@ -318,7 +319,3 @@ def _kernel_of(model: StreamModel, settings: dict[str, Any]) -> tuple[Kernel | N
     if isinstance(model, OnlineGP):
         return model._features.kernel, model._features.jitter
     return getattr(model, "_kernel", settings.get("kernel")), float(settings.get("jitter", 0.0))
-
-
-def _memory_of(model: StreamModel) -> Memory:
-    return model._memory if isinstance(model, CompiledModel) else Window(model.get_params().get("depth", 1))
