@@ -9,13 +9,16 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract import inputs
-from streamgp.contract.checks import LARGEST
+from streamgp.contract.checks import DUE_AFTER, DUE_BEFORE, LARGEST
 from streamgp.contract.model import Change, Health, StreamModel
 from streamgp.contract.snapshot import require
+from streamgp.process import rare
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
 
+DUE = DUE_BEFORE, DUE_AFTER
 NONE = np.empty((0, 1))  # of targets, of conditions, and of lines
+Maybe = FloatArray | None  # the same
 
 
 class CompiledModel(StreamModel):
@@ -45,14 +48,7 @@ class CompiledModel(StreamModel):
 
     # Rows.
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         columns = np.zeros((len(self._columns), len(X), self._state.last_target.size))
         self._do(ops, X, Y, conditions, kept, columns)
         if not self.has_variance:
@@ -60,20 +56,17 @@ class CompiledModel(StreamModel):
         return columns
 
     def _do(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-        columns: FloatArray,
+        self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe, columns: FloatArray
     ) -> None:
         """Let the loop do operations; predictions go into columns, (columns, n, p)."""
         numbers = self._numbers
-        status, _, at = self._run(
+        given = (
             *(numbers.records, numbers.buffers, *self._lanes, ops, X, NONE if Y is None else Y),
-            *(NONE if conditions is None else conditions, NONE if kept is None else kept, columns, 0, 0),
+            *(NONE if conditions is None else conditions, NONE if kept is None else kept, columns),
         )
+        status, lane, at = self._run(*given, 0, 0)
+        if status in DUE:
+            status, at = rare.go_on(self._run, numbers, self._lanes, given, status, lane, at)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 

@@ -77,9 +77,9 @@ def compose(
             f"noise has {model._noise.size} values, but the outputs share one covariance; "
             'give one value, or outputs="separate"'
         )
+    gaussian = model._likelihood.kind == observation.GAUSSIAN
     fades = model._forgetting.forgets and not model._forgetting.injects
     if form is None:  # raw inputs of any size go into Linear, and only the information form takes them
-        gaussian = model._likelihood.kind == observation.GAUSSIAN
         alone = not model._terms and model._linear is None
         form = FORMS[model._features.kind == feature_kinds.LINEAR and gaussian and not fades and alone]
     model._factored = form == "cholesky"
@@ -92,55 +92,37 @@ def compose(
         raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
     model._mean = mean
     model._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
-    model._direct = model._batch == 1
+    model._observes = model._likelihood.targets
+    model._direct = model._batch == 1 and gaussian and mean is None and not model._terms
     model._one_step = model._adapt is None and model._batch == 1 and not model._forgetting.injects
     if mean is not None:
         check_mean(model)
     if model._adapt is not None:
         check_adaptable(model, model._adapt)
-    if model._likelihood.kind != observation.GAUSSIAN:
+    if not gaussian:
         check_likelihood(model)
     if model._terms:
-        check_temporal(model)
+        check_beside(model, *OVER_TIME)
     if model._linear is not None:
-        check_linear_mean(model)
-    model._run = loop_of(model)
-    apart = called_by_address(model)
-    between = [
-        *([program.matrix] if adapt is not None or model._batch > 1 or features.points is not None else []),
-        *([] if adapt is None else [program.loading_units, least_distinct, sngd.count_moved]),
-        *([spacing.note, spacing.usual] if model._terms else []),
-    ]
-    compile_now(model._run, check, *between, *apart)
-    model._places = places(*apart)
-
-
-def loop_of(model: Process) -> Any:
-    """The compiled loop for this kind of process."""
-    if model._keeps_rows:
-        return stream.run_kept
-    if model._grows:
-        return stream.run_growing
-    return stream.run_fixed
-
-
-def called_by_address(model: Process) -> list[Any]:
-    """The functions that the loop calls by their address, which the plan has."""
-    beside = [passing.arrive, passing.pass_time, passing.report_components]
-    called = [
-        *([] if model._features.kernel is None else [feature_kinds.kernel_values]),
-        *(beside if model._terms or model._linear is not None else []),
-    ]
-    if model._likelihood.kind != observation.GAUSSIAN:
-        called.append(observation.as_gaussian)
+        check_beside(model, *IN_MEAN)
+    model._run = stream.run_kept if model._keeps_rows else stream.run_growing if model._grows else stream.run_fixed
+    # What the loop calls by their addresses, which are in the plan, and what Python calls between rows.
+    kernel_values = [] if model._features.kernel is None else [feature_kinds.kernel_values]
+    by_address: list[Any] = kernel_values if gaussian else [*kernel_values, observation.as_gaussian]
+    between: list[Any] = [program.matrix] if model._batch > 1 or features.points is not None else []
+    if model._terms or model._linear is not None:
+        by_address += [passing.arrive, passing.pass_time, passing.report_components]
+    if model._terms:
+        between += [spacing.note, spacing.usual]
     if model._adapt is not None:
-        called += [sngd.before_learning, sngd.after_learning]
-    return called
+        by_address += [sngd.before_learning, sngd.after_learning]
+        between += [program.matrix, program.loading_units, least_distinct, sngd.count_moved]
+    compile_now(model._run, check, *between, *by_address)
+    model._places = places(*by_address)
 
 
 def check_likelihood(model: Process) -> None:
     """A likelihood that is not Gaussian is learned one row and one output at a time, in covariance form."""
-    model._observes, model._direct = model._likelihood.targets, False
     cannot = {
         'form="cholesky" adds up Gaussian observations: use form="covariance"': model._factored,
         'removal="discard" keeps Gaussian observations: use another removal': model._keeps_rows,
@@ -155,42 +137,36 @@ def check_likelihood(model: Process) -> None:
 
 
 def check_mean(model: Process) -> None:
-    model._direct = False
     if model._likelihood.targets != "numbers":
         raise ValueError(f"mean is taken from the targets, and {model._likelihood.targets} have none: use mean=None")
     if model._memory.feeds_back:
         raise ValueError("feedback puts targets into the reservoir, not what is above the mean: use feedback=None")
 
 
-def check_temporal(model: Process) -> None:
-    """A kernel over time needs a covariance between its coordinates and the weights, row by row."""
-    model._direct = False
-    cannot = {
-        'form="cholesky" has no covariance that time could move: use form="covariance"': model._factored,
-        'removal="discard" keeps rows whatever their time: use another removal': model._keeps_rows,
-        "noise=0 is least squares, which knows no covariance: use a noise above 0": model._least_squares,
-        "batch learns rows of different times together: use batch=1": model._batch > 1,
-        "injection is capped at a prior that does not move: forget back to the prior": model._forgetting.injects,
-        'on_move="rebuild" learns the targets of basis points whatever their time: use on_move="rebase"': (
-            model._adapt is not None and model._adapt.rebuilds
-        ),
-    }
-    _refuse(cannot, "a kernel over time (time=)")
+OVER_TIME = (
+    "a kernel over time (time=)",
+    'form="cholesky" has no covariance that time could move: use form="covariance"',
+    'removal="discard" keeps rows whatever their time: use another removal',
+    "batch learns rows of different times together: use batch=1",
+    "injection is capped at a prior that does not move: forget back to the prior",
+    'on_move="rebuild" learns the targets of basis points whatever their time: use on_move="rebase"',
+)
+IN_MEAN = (
+    "mean=LinearMean(...)",
+    'form="cholesky" has a factor of the features alone: use form="covariance"',
+    'removal="discard" keeps rows and no posterior: use another removal',
+    "batch learns rows together by the features alone: use batch=1",
+    "injection is capped at the prior of features alone: forget back to the prior",
+    'on_move="rebuild" learns the targets of basis points without their mean: use on_move="rebase"',
+)
 
 
-def check_linear_mean(model: Process) -> None:
-    """The weights of the mean need a covariance with the function, row by row."""
-    cannot = {
-        'form="cholesky" has a factor of the features alone: use form="covariance"': model._factored,
-        'removal="discard" keeps rows and no posterior: use another removal': model._keeps_rows,
-        "noise=0 is least squares, which knows no covariance: use a noise above 0": model._least_squares,
-        "batch learns rows together by the features alone: use batch=1": model._batch > 1,
-        "injection is capped at the prior of features alone: forget back to the prior": model._forgetting.injects,
-        'on_move="rebuild" learns the targets of basis points without their mean: use on_move="rebase"': (
-            model._adapt is not None and model._adapt.rebuilds
-        ),
-    }
-    _refuse(cannot, "mean=LinearMean(...)")
+def check_beside(model: Process, part: str, *why: str) -> None:
+    """Coordinates beside the features need a covariance with the weights, row by row."""
+    rebuilds = model._adapt is not None and model._adapt.rebuilds
+    is_so = model._factored, model._keeps_rows, model._batch > 1, model._forgetting.injects, rebuilds
+    least_squares = {"noise=0 is least squares, which knows no covariance: use a noise above 0": model._least_squares}
+    _refuse(dict(zip(why, is_so, strict=True)) | least_squares, part)
 
 
 def check_adaptable(model: Process, adapt: SNGD) -> None:

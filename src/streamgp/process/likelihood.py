@@ -15,16 +15,11 @@ from streamgp.process.predictive import (
     MOST_COUNTS,
     ClassPrediction,
     CountPrediction,
-    LatentPrediction,
     StudentTPrediction,
-    is_class,
-    is_count,
     variance_ratio,
 )
 from streamgp.settings import FloatArray, Part, Setting, number, positive_vector
 from streamgp.vocabulary import Noise
-
-LATENT = *NUMBERS, "latent.mean", "latent.variance"
 
 DEFAULT_NOISE = 0.01  # of every recipe that takes a likelihood
 
@@ -129,7 +124,29 @@ class StudentT(Likelihood):
         return {"scale": float(self._scale[0]) if self._scale.size == 1 else self._scale.copy(), "dof": self.dof}
 
 
-class Probit(Likelihood):
+class _Latent(Likelihood):
+    """Observations that are not numbers on the scale of the function."""
+
+    noise_ratio = math.nan
+    names = *NUMBERS, "latent.mean", "latent.variance"
+    prediction: type[ClassPrediction] | type[CountPrediction]
+
+    def __init__(self) -> None:
+        pass
+
+    def columns(self, function: FloatArray) -> FloatArray:
+        p = self.prediction.of(*function[:2])
+        return np.stack([p.mean, p.variance, p.noise, p.latent.mean, p.latent.variance])
+
+    def predicted(self, columns: Sequence[Any]) -> Prediction:
+        mean, variance, noise, latent, spread = columns
+        return self.prediction(mean, variance, noise, Prediction(latent, spread, 0.0 * spread))
+
+    def possible(self, Y: FloatArray) -> Any:
+        return self.prediction.kind.possible(Y)
+
+
+class Probit(_Latent):
     """Two classes, targets of 0 and 1: the probability of 1 is Phi(f), the normal distribution function.
 
     Example:
@@ -142,25 +159,10 @@ class Probit(Likelihood):
 
     kind = observation.PROBIT
     targets = "classes"
-    noise_ratio = math.nan
-
-    def __init__(self) -> None:
-        pass
-
-    names = LATENT
-
-    def columns(self, function: FloatArray) -> FloatArray:
-        return of_latent(ClassPrediction.of(*function[:2]))
-
-    def predicted(self, columns: Sequence[Any]) -> Prediction:
-        mean, variance, noise, latent, spread = columns
-        return ClassPrediction(mean, variance, noise, Prediction(latent, spread, 0.0 * spread))
-
-    def possible(self, Y: FloatArray) -> Any:
-        return is_class(Y)
+    prediction = ClassPrediction
 
 
-class Poisson(Likelihood):
+class Poisson(_Latent):
     """Counts, targets of 0, 1, 2, ...: their rate is e^f.
 
     Example:
@@ -173,28 +175,7 @@ class Poisson(Likelihood):
 
     kind = observation.POISSON
     targets = "counts"
-    noise_ratio = math.nan
-
-    def __init__(self) -> None:
-        pass
-
-    names = LATENT
-
-    def columns(self, function: FloatArray) -> FloatArray:
-        return of_latent(CountPrediction.of(*function[:2]))
-
-    def predicted(self, columns: Sequence[Any]) -> Prediction:
-        mean, variance, noise, latent, spread = columns
-        return CountPrediction(mean, variance, noise, Prediction(latent, spread, 0.0 * spread))
-
-    def possible(self, Y: FloatArray) -> Any:
-        return is_count(Y)
-
-
-def of_latent(prediction: LatentPrediction) -> FloatArray:
-    """The columns of predictions of what is not on the scale of the function, (5, n, p)."""
-    latent = prediction.latent
-    return np.stack([prediction.mean, prediction.variance, prediction.noise, latent.mean, latent.variance])
+    prediction = CountPrediction
 
 
 WANTED = {"classes": "0 or 1", "counts": f"whole numbers from 0 to {MOST_COUNTS:g}"}

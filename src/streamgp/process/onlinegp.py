@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.contract import freerun, inputs, spacing
+from streamgp.contract import freerun, spacing
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, any_of
@@ -23,7 +23,7 @@ from streamgp.process import mean as prior_mean
 from streamgp.process import observation, rare
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
-from streamgp.process.compiled_model import NONE, CompiledModel
+from streamgp.process.compiled_model import NONE, CompiledModel, Maybe
 from streamgp.process.composed import compose
 from streamgp.process.features import Features, Fourier
 from streamgp.process.forgetting import Forgetting
@@ -146,32 +146,9 @@ class OnlineGP(CompiledModel):
 
     # Rows.
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
-        if not self._direct:
-            return self._pass_around(ops, X, Y, conditions, kept)
-        columns = np.zeros((3, len(X), self._shape.p or 1))
-        do = super()._do if self._one_step else self._do
-        do(ops, X, Y, conditions, kept, columns)
-        if not self.has_variance:
-            columns[1:] = np.nan
-        return columns
-
-    def _pass_around(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
-        """The same with a mean, with components, or with a likelihood of its own."""
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
+        if self._direct:
+            return super()._pass(ops, X, Y, conditions, kept)
         if Y is not None and self._observes != "numbers":
             self._refuse_targets(Y, many=len(X) > 1)
         prior = self._prior_mean(X)
@@ -183,7 +160,13 @@ class OnlineGP(CompiledModel):
             conditions[ops[:, 1] & ADVANCE == 0, TIME] = self._state.clock[SEEN, 0]
         width = 3 if any_of(ops, LEARN) or not self._has_components else len(self._columns)
         columns = np.zeros((width, len(X), self._state.last_target.size))
-        self._do(ops, X, Y, conditions, kept, columns)
+        if self._linear is not None:  # behind the inputs stand the features of a LinearMean
+            X = np.hstack([X, self._linear.whitened(X)])
+        if self._batch == 1 or Y is None:
+            self._do(ops, X, Y, conditions, kept, columns)
+        else:
+            given = [NONE if one is None else one for one in (conditions, kept)]
+            rare.pass_batches(self._run, self._numbers, self._lanes, ops, X, Y, *given, columns)
         columns = self._likelihood.columns(columns)
         if not self.has_variance:
             columns[1:3] = np.nan
@@ -193,27 +176,7 @@ class OnlineGP(CompiledModel):
                 columns[self._columns.index("components.mean.mean")] += prior
         return columns
 
-    def _do(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-        columns: FloatArray,
-    ) -> None:
-        if self._linear is not None:  # behind the inputs stand the features of a LinearMean
-            X = np.hstack([X, self._linear.whitened(X)])
-        if self._one_step:
-            super()._do(ops, X, Y, conditions, kept, columns)
-            return
-        given = [NONE if one is None else one for one in (Y, conditions, kept)]
-        do: Any = rare.pass_rows if self._batch == 1 or Y is None else rare.pass_batches
-        status, at = do(self._run, self._numbers, self._lanes, ops, X, *given, columns)
-        if status:
-            inputs.refuse(status, at, many=len(X) > 1)
-
-    def _prior_mean(self, X: FloatArray) -> FloatArray | None:
+    def _prior_mean(self, X: FloatArray) -> Maybe:
         return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)
 
     def _refuses_free_run(self) -> str:
@@ -272,7 +235,7 @@ class OnlineGP(CompiledModel):
         if self._terms:
             refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
 
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
         if self._likelihood.kind != observation.GAUSSIAN:
             raise ValueError(
                 f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
@@ -286,7 +249,7 @@ class OnlineGP(CompiledModel):
             by_variance[:] = np.nan
         return predicted._with_gradients(by_mean, by_variance)
 
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
         kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
         level = self._mean is None or isinstance(self._mean, float)
         plain = gaussian and self.has_variance and not self._recalls_rows()
@@ -332,7 +295,7 @@ class OnlineGP(CompiledModel):
         within, mean = Draws(self, count, steps), self._mean
         return within if mean is None else prior_mean.Above(within, lambda X: prior_mean.values(mean, X, self._p or 1))
 
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
         if not self.has_variance:
             return super()._joint(X)
         times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]

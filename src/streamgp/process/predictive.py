@@ -6,6 +6,7 @@ function is known, and ``variance`` the rest, which more data would take away: t
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,16 +24,6 @@ from streamgp.settings import FloatArray
 ROWS_AT_ONCE = 1000  # of an interval: some hundred numbers for each
 COUNTS_SUMMED = 2000  # of a score
 MOST_COUNTS = 1e15  # larger ones are whole numbers whatever they count
-
-
-def is_class(y: FloatArray) -> Any:
-    """Whether numbers are classes."""
-    return (y == 0) | (y == 1)
-
-
-def is_count(y: FloatArray) -> Any:
-    """Whether numbers are counts."""
-    return (y >= 0) & (y <= MOST_COUNTS) & (np.floor(y) == y)
 
 
 def variance_ratio(dof: float) -> float:
@@ -128,10 +119,20 @@ class StudentTPrediction(Prediction[Values]):
         return self.law.dof
 
 
-class DiscreteLaw(Law):
+class DiscreteLaw(Law, abc.ABC):
     """Observations that are not numbers on the scale of the function, which lies in ``latent``."""
 
     discrete = True
+    kind: ClassVar[int]
+
+    @abc.abstractmethod
+    def possible(self, y: FloatArray) -> Any:
+        """Whether numbers are such observations."""
+
+    def log_density(self, p: Any, y: FloatArray) -> Any:
+        known = np.where(self.possible(y), y, np.nan)
+        result = _log_density(self.kind, 1.0, known, p.latent.mean, p.latent.variance, 1.0)
+        return np.where(np.isnan(known) & ~np.isnan(y), -np.inf, result)
 
     def interval(self, p: Any, level: float) -> tuple[Any, Any]:
         tail = np.asarray(0.5 * (1.0 - level))
@@ -140,6 +141,11 @@ class DiscreteLaw(Law):
 
 class ClassLaw(DiscreteLaw):
     """Classes 0 and 1; the function lies below Phi."""
+
+    kind = observation.PROBIT
+
+    def possible(self, y: FloatArray) -> Any:
+        return (y == 0) | (y == 1)
 
     def quantile(self, p: Any, q: FloatArray) -> Any:
         return np.where(1.0 - np.asarray(p.mean) >= q, 0.0, 1.0)
@@ -155,15 +161,17 @@ class ClassLaw(DiscreteLaw):
         one, nearest = np.asarray(p.mean), np.clip(y, 0.0, 1.0)
         return np.abs(y - nearest) + nearest * (1.0 - one) ** 2 + (1.0 - nearest) * one**2
 
-    def log_density(self, p: Any, y: FloatArray) -> Any:
-        return _log_probability(observation.PROBIT, y, is_class, p.latent)
-
     def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         return rng.random(shape) < p.mean
 
 
 class CountLaw(DiscreteLaw):
     """Counts; the function is the logarithm of their rate."""
+
+    kind = observation.POISSON
+
+    def possible(self, y: FloatArray) -> Any:
+        return (y >= 0) & (y <= MOST_COUNTS) & (np.floor(y) == y)
 
     def quantile(self, p: Any, q: FloatArray) -> Any:
         return self._by_counts(_quantile, q, p)
@@ -173,9 +181,6 @@ class CountLaw(DiscreteLaw):
 
     def crps(self, p: Any, y: FloatArray) -> Any:
         return self._by_counts(_count_crps, y, p)
-
-    def log_density(self, p: Any, y: FloatArray) -> Any:
-        return _log_probability(observation.POISSON, y, is_count, p.latent)
 
     def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         drawn = p.latent.mean + np.sqrt(p.latent.variance) * rng.standard_normal(shape)
@@ -203,7 +208,7 @@ class LatentPrediction(Prediction[Values]):
     """
 
     latent: Prediction
-    kind: ClassVar[Law]
+    kind: ClassVar[DiscreteLaw]
 
     def __init__(self, mean: Values, variance: Values, noise: Values, latent: Prediction, **beside: Any) -> None:
         columns = {"mean": mean, "variance": variance, "noise": noise, "latent": latent}
@@ -352,13 +357,6 @@ def _beside(k: FloatArray, mean: FloatArray, std: FloatArray, poisson: Any, sign
     over_g = np.sum(density * ndtr(sign * above), axis=1) / density.sum(1)
     inside = np.where(std < width, over_f, over_g)
     return np.asarray(np.where(k < 0.0, 0.5 - 0.5 * sign, inside))
-
-
-def _log_probability(kind: int, y: FloatArray, possible: Callable[[FloatArray], Any], latent: Prediction) -> Any:
-    impossible = ~(np.isnan(y) | possible(y))
-    known = np.where(impossible, np.nan, y)
-    result = _log_density(kind, 1.0, known, latent.mean, latent.variance, 1.0)
-    return np.where(impossible, -np.inf, result)
 
 
 def _log_density(kind: int, dof: float, y: FloatArray, *parts: Any) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.contract.checks import DUE_AFTER, DUE_BEFORE, FINE, LARGEST, check
+from streamgp.contract import inputs
+from streamgp.contract.checks import DUE_AFTER, DUE_BEFORE, LARGEST, check
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.lanes import ALONE, LEARN, ONE, PREDICT, Lanes
 from streamgp.kernels.program import Program
@@ -22,38 +23,26 @@ from streamgp.process.row import HALVINGS, LEARNED, MOST_HALVINGS
 from streamgp.process.state import ABSORBED, GATHERING, outputs_of
 from streamgp.settings import FloatArray
 
-DUE = DUE_BEFORE, DUE_AFTER
 EPS = np.finfo(np.float64).eps
 
 
-def pass_rows(
-    run: Any,
-    numbers: Numbers,
-    lanes: Lanes,
-    ops: np.ndarray,
-    X: FloatArray,
-    Y: FloatArray,
-    conditions: FloatArray,
-    kept: FloatArray,
-    out: FloatArray,
+def go_on(
+    run: Any, numbers: Numbers, lanes: Lanes, given: tuple[Any, ...], status: int, lane: int, at: int
 ) -> tuple[int, int]:
-    """Let a loop do all operations, with what is due on the way; a status, and the row at fault.
+    """Do what is due where a loop has stopped, and let it go on until all is done; a status, and the row at fault.
 
     Args:
-        run: the loop, and below what it takes.
+        run: the loop.
         numbers: of one model, or of all.
         lanes: which operations are whose.
-        ops: the operations.
-        X: inputs.
-        Y: targets.
-        conditions: of the operations.
-        kept: of the rows that wait.
-        out: receives predictions.
+        given: to the loop.
+        status: with which it stopped.
+        lane: in which.
+        at: before which operation, or after which.
     """
-    given = numbers.records, numbers.buffers, *lanes, ops, X, Y, conditions, kept, out
-    status, lane, at = run(*given, 0, 0)
+    ops, X, Y, conditions, kept, out = given[-6:]
     told: dict[int, FloatArray] = {}
-    while status in DUE:
+    while status in (DUE_BEFORE, DUE_AFTER):
         model, row = lanes.models[lane], ops[at, 0]
         one = numbers if lanes is ALONE else numbers.one(model)
         if status == DUE_BEFORE:
@@ -70,37 +59,27 @@ def pass_rows(
     return status, at
 
 
-def pass_batches(
-    run: Any,
-    numbers: Numbers,
-    lanes: Lanes,
-    ops: np.ndarray,
-    X: FloatArray,
-    Y: FloatArray,
-    conditions: FloatArray,
-    kept: FloatArray,
-    out: FloatArray,
-) -> tuple[int, int]:
-    """The same for a model that learns so many rows together, as far as they come one after the other."""
+def pass_batches(run: Any, numbers: Numbers, lanes: Lanes, *given: Any) -> None:
+    """Do all operations of a model that learns so many rows together, as far as they come one after the other."""
+    ops, X, Y, conditions, kept, out = given
     ends, size = lanes.starts if lanes.starts.size else np.array([0, len(ops)]), int(numbers.plan["batch"][0])
     status, at = check(X, Y, bool(numbers.plan["shared"][0]), LARGEST)
     if status:
-        return status, at
+        inputs.refuse(status, at, many=len(X) > 1)
     for k, model in enumerate(lanes.models):
         one, start = numbers if lanes is ALONE else numbers.one(model), ends[k]
         while start < ends[k + 1]:
             kind = ops[start, 1]
             others = np.flatnonzero(ops[start : min(start + size, ends[k + 1]), 1] != kind)
             stop = start + others[0] if len(others) else min(start + size, ends[k + 1])
-            some, given = ops[start:stop].copy(), conditions[start:stop]
+            some, own = ops[start:stop].copy(), conditions[start:stop]
             some[:, 1] &= ~LEARN
             if some[0, 1]:
-                run(one.records, one.buffers, *ALONE, some, X, Y[:0], given, kept, out, 0, 0)
+                run(one.records, one.buffers, *ALONE, some, X, Y[:0], own, kept, out, 0, 0)
             if kind & LEARN:
                 rows = some[:, 0]
-                learn_batch(one, X[rows], Y[rows], given)
+                learn_batch(one, X[rows], Y[rows], own)
             start = stop
-    return FINE, -1
 
 
 @np.errstate(all="ignore")
