@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from streamgp.encoded.encoder import GATES
-from streamgp.settings import Declared, Given, Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Part, Setting, number, one_of, optional, whole
 
 
 def below_one(name: str, value: Any) -> float:
@@ -36,30 +35,34 @@ class Encoder(Part):
         return EncoderNetwork(self, d, depth)
 
 
-class _Layers(Declared, Encoder):
-    units: Annotated[int, Setting("hidden units of each layer", "units", whole)] = field(default=64, kw_only=False)
-    layers: Annotated[int, Setting("layers, one on top of the other", "layers", whole)] = 1
-    dropout: Annotated[
-        float, Setting("part of the outputs of a layer that is dropped in training", check=below_one)
-    ] = 0.5
-    embedding: Annotated[
-        int | None,
-        Setting("size of a linear map on top; None: the last hidden vector itself", "numbers", optional(whole)),
-    ] = None
-
-    def _from_settings(self, given: Given) -> None:
-        vars(self).update(vars(given))
+HiddenUnits = Annotated[int, Setting("hidden units of each layer", "units", whole)]
+Layers = Annotated[int, Setting("layers, one on top of the other", "layers", whole)]
+Embedding = Annotated[
+    int | None,
+    Setting("size of a linear map on top; None: the last hidden vector itself", "numbers", optional(whole)),
+]
 
 
-class _Recurrent(_Layers):
-    dropout: Annotated[
-        float,
-        Setting("part of the outputs of a layer that is dropped in training, the same at every step", check=below_one),
-    ] = 0.25
-    recurrent_dropout: Annotated[
-        float,
-        Setting("part of the recurrent weights, whole columns, that is dropped in training", check=below_one),
-    ] = 0.05
+class _Recurrent(Encoder):
+    def __init__(
+        self,
+        units: HiddenUnits = 64,
+        *,
+        layers: Layers = 1,
+        dropout: Annotated[
+            float,
+            Setting(
+                "part of the outputs of a layer that is dropped in training, the same at every step", check=below_one
+            ),
+        ] = 0.25,
+        embedding: Embedding = None,
+        recurrent_dropout: Annotated[
+            float,
+            Setting("part of the recurrent weights, whole columns, that is dropped in training", check=below_one),
+        ] = 0.05,
+    ) -> None:
+        self.units, self.layers, self.dropout, self.embedding = units, layers, dropout, embedding
+        self.recurrent_dropout = recurrent_dropout
 
 
 class LSTM(_Recurrent):
@@ -80,13 +83,24 @@ class RNN(_Recurrent):
     kind = "rnn"
 
 
-class NARX(_Layers):
+class NARX(Encoder):
     """A feedforward network on the whole window at once."""
 
     kind = "feedforward"
 
-    units: Annotated[int, Setting("hidden units of each layer", "units", whole)] = field(default=128, kw_only=False)
-    activation: Annotated[str, Setting('"relu" or "tanh"', check=one_of("relu", "tanh"))] = "relu"
+    def __init__(
+        self,
+        units: HiddenUnits = 128,
+        *,
+        layers: Layers = 1,
+        dropout: Annotated[
+            float, Setting("part of the outputs of a layer that is dropped in training", check=below_one)
+        ] = 0.5,
+        embedding: Embedding = None,
+        activation: Annotated[str, Setting('"relu" or "tanh"', check=one_of("relu", "tanh"))] = "relu",
+    ) -> None:
+        self.units, self.layers, self.dropout, self.embedding = units, layers, dropout, embedding
+        self.activation = activation
 
 
 class EncoderNetwork(nn.Module):

@@ -13,7 +13,19 @@ from streamgp.contract.model import Shape
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.gp import ExactHead, Head, ProcessHead, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
-from streamgp.deep.model import DeepModel
+from streamgp.deep.model import (
+    DeepModel,
+    Depth,
+    Device,
+    EncoderSetting,
+    Horizon,
+    Mode,
+    NetworkSeed,
+    Padding,
+    Precision,
+    Standardized,
+    TrainingSetting,
+)
 from streamgp.deep.online import trained_encoder
 from streamgp.deep.session import Session
 from streamgp.deep.training import NetworkLearner, ProcessLearner, Windows, embed
@@ -26,7 +38,6 @@ from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import (
     FloatArray,
-    Given,
     Setting,
     number,
     one_of,
@@ -75,39 +86,63 @@ class DeepKernelGP(DeepModel):
     network and have processes of their own.
     """
 
-    lengthscale: Annotated[
-        Any,
-        Setting(
-            "one, or one for each number of the embedding, to start from; None: the median distance of the embeddings",
-            "standard units",
-            optional(positive_vector),
-        ),
-    ] = None
-    variance: Annotated[
-        float, Setting("prior variance of the function to start from", "standard units, squared", positive)
-    ] = 1.0
-    noise: Annotated[
-        float, Setting("variance of the observation noise to start from", "standard units, squared", positive)
-    ] = 0.1
-    inference: Annotated[
-        str,
-        Setting(
-            '"exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto": exact up to 4000 '
-            "windows",
-            check=one_of(*INFERENCE),
-        ),
-    ] = "auto"
-    grid: Annotated[
-        int,
-        Setting("points of the grid along each number of the embedding", "points", partial(whole, at_least=12)),
-    ] = 100
-
-    def _from_settings(self, given: Given) -> None:
-        super()._from_settings(given)
-        self._lengthscale, self._start = given.lengthscale, (given.variance, given.noise)
-        self._inference, self._grid = given.inference, given.grid
-
     _head: ProcessHead
+
+    def __init__(
+        self,
+        encoder: EncoderSetting,
+        *,
+        depth: Depth = 32,
+        mode: Mode = "autoregression",
+        horizon: Horizon = 1,
+        padding: Padding = False,
+        training: TrainingSetting = None,
+        standardize: Standardized = True,
+        precision: Precision = "single",
+        device: Device = "auto",
+        seed: NetworkSeed = 0,
+        lengthscale: Annotated[
+            Any,
+            Setting(
+                "one, or one for each number of the embedding, to start from; None: the median distance of the "
+                "embeddings",
+                "standard units",
+                optional(positive_vector),
+            ),
+        ] = None,
+        variance: Annotated[
+            float, Setting("prior variance of the function to start from", "standard units, squared", positive)
+        ] = 1.0,
+        noise: Annotated[
+            float, Setting("variance of the observation noise to start from", "standard units, squared", positive)
+        ] = 0.1,
+        inference: Annotated[
+            str,
+            Setting(
+                '"exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto": exact up to 4000 '
+                "windows",
+                check=one_of(*INFERENCE),
+            ),
+        ] = "auto",
+        grid: Annotated[
+            int,
+            Setting("points of the grid along each number of the embedding", "points", partial(whole, at_least=12)),
+        ] = 100,
+    ) -> None:
+        super().__init__(
+            encoder,
+            depth=depth,
+            mode=mode,
+            horizon=horizon,
+            padding=padding,
+            training=training,
+            standardize=standardize,
+            precision=precision,
+            device=device,
+            seed=seed,
+        )
+        self._lengthscale, self._start = lengthscale, (variance, noise)
+        self._inference, self._grid = inference, grid
 
     def _train(self, windows: Windows, session: Session) -> ProcessHead:
         if self._training.pretrain:
