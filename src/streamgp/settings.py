@@ -9,10 +9,8 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, field
 from inspect import Parameter
-from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +66,11 @@ class Configured:
         super().__init_subclass__()
         Configured.registry[registered_name(cls)] = cls
         if "__init__" in vars(cls):
-            parameters = list(_evaluated(inspect.signature, cls.__init__).parameters.values())[1:]
+            parameters = _parameters(cls.__init__)
             cls.described = {p.name: setting for p in parameters if (setting := _setting(p.annotation))}
             cls.__init__ = _remember_settings(cls.__init__, parameters, cls.described)  # type: ignore[method-assign]
-            cls.__doc__ = _with_arguments(cls.__doc__, cls.described)
+        if cls.described:
+            cls.__doc__ = _with_arguments(vars(cls).get("__doc__"), cls.described)
 
     @classmethod
     @functools.cache
@@ -137,64 +136,13 @@ class Part(Configured):
         return self  # a value that cannot change needs no clone
 
 
-class Given(SimpleNamespace):
-    """Settings by name, checked."""
-
-    def of(self, kind: type[Configured]) -> dict[str, Any]:
-        """Those that another class has by the same name."""
-        return {name: value for name, value in vars(self).items() if name in kind.setting_names()}
-
-
-@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
-class Declared(Configured):
-    """Settings as lines of a class, each annotated with a Setting, so that classes inherit those of their bases.
-
-    ``field(default=..., kw_only=False)`` is the one that may be given by position. ``_from_settings`` gets the values.
-    """
-
-    _declared: ClassVar[dict[str, Parameter]] = {}
-
-    def __init_subclass__(cls) -> None:
-        declared = cls._declared = {}
-        for base in reversed(cls.__mro__):
-            declared |= vars(base).get("_declared", {})
-        for name, kind in _evaluated(inspect.get_annotations, cls).items():
-            if _setting(kind):  # all other attributes stay what they are
-                value = vars(cls).get(name, MISSING)
-                how = value if isinstance(value, Field) else field(default=value, kw_only=True)
-                default = Parameter.empty if how.default is MISSING else how.default
-                place = Parameter.KEYWORD_ONLY if how.kw_only else BY_POSITION
-                declared[name] = Parameter(name, place, default=default, annotation=kind)
-                if value is not MISSING:
-                    delattr(cls, name)
-        if "__init__" not in vars(cls):
-
-            def init(self: Declared, **settings: Any) -> None:
-                self._from_settings(Given(**settings))
-
-            init.__module__, init.__name__ = cls.__module__, "__init__"
-            init.__qualname__ = f"{cls.__qualname__}.__init__"  # the site's reference finds it by its name
-            init.__signature__ = _signature(declared.values())  # type: ignore[attr-defined]
-            cls.__init__ = init  # type: ignore[assignment, method-assign]
-        super().__init_subclass__()
-
-    def _from_settings(self, given: Any) -> None:
-        """Do what ``__init__`` would do with these settings, which are attributes of what is given: keep them."""
-        vars(self).update(vars(given))
-
-
-def _signature(parameters: Iterable[Parameter]) -> inspect.Signature:
-    return inspect.Signature(
-        [Parameter("self", BY_POSITION), *sorted(parameters, key=lambda p: p.kind)], return_annotation=None
-    )
-
-
-def _evaluated(read: Callable[..., Any], owner: Any) -> Any:
-    """What a function of inspect reads of annotations, with the types themselves."""
+def _parameters(init: Callable[..., None]) -> list[Parameter]:
+    """The parameters of an ``__init__``, with the types themselves."""
     try:
-        return read(owner, eval_str=True)
+        signature = inspect.signature(init, eval_str=True)
     except NameError:  # a type of the user's that is imported for type checkers only
-        return read(owner)
+        signature = inspect.signature(init)
+    return list(signature.parameters.values())[1:]
 
 
 def _setting(kind: Any) -> Setting | None:
@@ -205,7 +153,7 @@ def _setting(kind: Any) -> Setting | None:
 
 def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | None:
     """A docstring with a section of arguments in front of its example."""
-    if not text or not settings:
+    if not text:
         return text
     lines = ["", "", "    Args:"]
     for name, (meaning, unit, _) in settings.items():
@@ -243,8 +191,9 @@ def _remember_settings(
             self._settings = settings
         init(self, **{n: checks[n](n, value) if n in checks else copied(value) for n, value in settings.items()})
 
-    types = (p.replace(annotation=p.annotation.__origin__) if p.name in described else p for p in parameters)
-    wrapped.__signature__ = _signature(types)  # type: ignore[attr-defined]
+    types = [p.replace(annotation=p.annotation.__origin__) if p.name in described else p for p in parameters]
+    signature = inspect.Signature([Parameter("self", BY_POSITION), *types], return_annotation=None)
+    wrapped.__signature__ = signature  # type: ignore[attr-defined]
     return wrapped
 
 

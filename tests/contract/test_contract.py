@@ -373,7 +373,7 @@ def test_a_row_has_a_noise_of_its_own_or_the_model_says_why_not(build, data):
     noise = 10.0 ** np.random.default_rng(2).uniform(-3, 1, N)
     many, one = build(), build()
     before = state(many)
-    if why := many._refuses_noise(p):
+    if why := many._cannot("weigh", p):
         for call in (lambda: many.learn_many(X, Y, noise=noise), lambda: many.learn_one(X[0], Y[0], noise=0.1)):
             with pytest.raises(ValueError, match=re.escape(why)):
                 call()

@@ -177,7 +177,7 @@ def test_a_spike_is_learned_as_a_single_model_learns_a_row_of_less_weight(name, 
                 weight = max(math.exp(min(limit - surprise[t, i][spikes[t, i]].max(), 0.0)), 1e-12)
             if weight is None:
                 single.learn_one(X[t, i], Y[t, i])
-            elif single._refuses_noise(1):
+            elif single._cannot("weigh"):
                 single.learn_one(X[t, i], np.nan)
             else:
                 y = np.reshape(Y[t, i], (1, -1))

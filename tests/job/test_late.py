@@ -260,8 +260,8 @@ def test_issued_rows_are_predicted_and_learned_as_rows_with_a_ticket_column(mode
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(90, 2)), rng.normal(size=90)
     y += X[:, 0]
-    # Rows that are issued change nothing: without times the clock of auto stands still meanwhile, and with lags, of which
-    # KRLST has targets alone, the row before is the last one that was learned.
+    # Rows that are issued change nothing: without times the clock of auto stands still meanwhile, and with lags, of
+    # which KRLST has targets alone, the row before is the last one that was learned.
     columns = (Column("a", "number"), Column("b", "number"), Column("y", "number"), Column("t", "time"))
     settings = {"warmup": 40, "tune": False}
     plain = Pipeline(Schema(columns, "y", ("a", "b"), time="t"), model, settings, lags=lags)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import streamgp as sg
+from streamgp import filters
 from streamgp.filters.model import Filter
 from tests import architecture
 
@@ -49,7 +50,17 @@ def test_a_circle_is_found():
     assert architecture.circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
 
 
-@pytest.mark.parametrize("kind", [sg.OnlineGP, sg.LWPR, sg.LocalGP, Filter])
+COMPILED = ["CompiledModel", "StreamModel", "Saved", "Configured"]
+KINDS = dict.fromkeys((sg.OnlineGP, sg.LWPR, sg.LocalGP, Filter), COMPILED)
+RECIPES = (
+    *(sg.SOGP, sg.OESGP, sg.OIESGP, sg.RLSESN, sg.KRLS, sg.KRLST, sg.SWKRLS, sg.FBKRLS, sg.RecursiveGP, sg.ISSGPR),
+    *(sg.IRFRR, sg.TimeGP),
+)
+FILTERS = (filters.KLMS, filters.QKLMS, filters.KNLMS, filters.BetaKLMS, filters.NORMA, filters.SGDESN)
+KINDS |= {kind: ["OnlineGP", *COMPILED] for kind in RECIPES} | {kind: ["Filter", *COMPILED] for kind in FILTERS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_models_stand_on_the_contract_and_on_what_all_compiled_models_share(kind):
     own = [base.__name__ for base in kind.__mro__ if base.__module__.startswith("streamgp")]
-    assert own == [kind.__name__, "CompiledModel", "StreamModel", "Saved", "Configured"]
+    assert own == [kind.__name__, *KINDS[kind]]

@@ -10,6 +10,7 @@ from scipy.integrate import quad
 
 import streamgp as sg
 from streamgp import evaluate
+from streamgp.contract import passing
 from streamgp.contract.lanes import ISSUE, LEARN, ONE
 from streamgp.contract.laws import ladder_levels
 from streamgp.contract.model import Shape
@@ -709,7 +710,7 @@ def test_bounds_from_few_overlapping_errors_are_those_of_students_t() -> None:
         resolve(model, x, y[t : t + 1], issue(model, x)[1])
         wide = issue(model, y[t : t + 1])[0]
         model._ahead = 1
-        plain = model._told(list(model._predicted(y[None, t : t + 1])))
+        plain = model._told(list(passing.predicted(model, y[None, t : t + 1])))
         model._ahead = horizon
         count = t - horizon + 1
         factor = stats.t.ppf(0.95, max(count / horizon, 1.0)) / stats.norm.ppf(0.95)

@@ -323,7 +323,7 @@ def test_messages_list_the_models_that_weigh_rows_and_those_that_forget():
     bare = [build() for build in EXAMPLES.values()] + [sg.TimeGP(sg.Matern(0.5))]
     bare = [model for model in bare if not model._children() and not isinstance(model, Naive)]
     for text, able in (
-        (NOISE_MODELS, {type(model).__name__ for model in bare if not model._refuses_noise(1)}),
-        (FORGETTING_MODELS, {type(model).__name__ for model in bare if not model._cannot_forget_because}),
+        (NOISE_MODELS, {type(model).__name__ for model in bare if not model._cannot("weigh")}),
+        (FORGETTING_MODELS, {type(model).__name__ for model in bare if not model._cannot("forget")}),
     ):
         assert set(re.findall(r"\b[A-Z]\w+", text)) == able

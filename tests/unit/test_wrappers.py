@@ -10,6 +10,7 @@ import pytest
 import streamgp as sg
 from streamgp import evaluate
 from streamgp.tuning.tune import tune
+from streamgp.wrappers.standardize import rows_until_settled
 from tests.inside import Stopped
 
 rng = np.random.default_rng(4)
@@ -280,7 +281,7 @@ def test_embeddings_in_a_basis_have_no_units():
 
 def test_a_warm_up_behind_an_encoder_is_waited_for():
     model = sg.DriftAware(sg.Encoded(encoder(), model=sg.Standardize(sg.KRLST(capacity=8), warmup=20)), warmup=10)
-    assert model._rows_until_settled() == 20
+    assert rows_until_settled(model) == 20
 
 
 def test_an_encoder_takes_no_model_that_has_learned():

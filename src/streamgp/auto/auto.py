@@ -18,7 +18,7 @@ from streamgp.contract import freerun
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE
 from streamgp.contract.lanes import ADVANCE, PREDICT
-from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
+from streamgp.contract.model import Ability, Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.process.prior import Prior, checked
 from streamgp.settings import FloatArray, nearest, number, switch, whole
@@ -243,17 +243,15 @@ class Auto(StreamModel):
     def _told(self, columns: Sequence[Any]) -> Prediction:
         return self._tables[0]._told(columns)
 
-    def _refuses_noise(self, p: int) -> str:
-        return ""
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        return super()._cannot(what, p) if what == "forget" else ""
 
-    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
-        """Nothing is refused: the clock says what the time is."""
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
+        if learned is not None:  # otherwise nothing is refused: the clock says what the time is
+            super()._refuse_times(time, learned, many)
 
     def _moment(self) -> None:
         """Nothing stands outside of the clock."""
-
-    def _refuses_free_run(self) -> str:
-        return ""
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         return _Futures(self, count)

@@ -287,7 +287,7 @@ class Tuned(StreamModel):
     def _wrapped(self, model: StreamModel, first_rows: int) -> Calibrated:
         """A model for rows as they come, in the units of the first rows."""
         whole: StreamModel = Standardize(model, warmup=max(first_rows, 2), screen=self._screens)
-        if self._drift and not whole._cannot_forget_because:
+        if self._drift and not whole._cannot("forget"):
             whole = DriftAware(whole)
         return Calibrated(whole, level=self._level)
 

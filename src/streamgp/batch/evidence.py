@@ -6,7 +6,7 @@ import contextlib
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.blas import one_thread
-from streamgp.settings import Declared, FloatArray, Part, Setting, nearest, number, whole
+from streamgp.settings import FloatArray, Part, Setting, nearest, number, whole
 from streamgp.vocabulary import Seed
 
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
@@ -84,7 +84,7 @@ def _progress(name: str, value: Any) -> Any:
     return value
 
 
-class Evidence(Declared, Part):
+class Evidence(Part):
     """Maximize the log marginal likelihood by L-BFGS, from the given hyperparameters and from others around them.
 
     Example:
@@ -102,31 +102,37 @@ class Evidence(Declared, Part):
         True
     """
 
-    restarts: Annotated[
-        int,
-        Setting(
-            "further starts, each hyperparameter drawn within a few times of the given one; 0: none",
-            "starts",
-            partial(whole, at_least=0),
-        ),
-    ] = field(default=2, kw_only=False)
-    iterations: Annotated[int, Setting("most iterations from each start", "iterations", whole)] = 100
-    bounds: Annotated[
-        Bounds,
-        Setting(
-            "(lowest, highest) value of every hyperparameter, or such pairs by name, the others then between 1e-6 "
-            "and 1e6 (tune takes them from the data); noise in squared units of the target, a kernel's in its own",
-            check=_bounds,
-        ),
-    ] = WIDEST
-    seed: Annotated[Seed, Setting("of the further starts, and of the rows that tune draws")] = 0
-    progress: Annotated[
-        bool | Report,
-        Setting(
-            "True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence)",
-            check=_progress,
-        ),
-    ] = False
+    def __init__(
+        self,
+        restarts: Annotated[
+            int,
+            Setting(
+                "further starts, each hyperparameter drawn within a few times of the given one; 0: none",
+                "starts",
+                partial(whole, at_least=0),
+            ),
+        ] = 2,
+        *,
+        iterations: Annotated[int, Setting("most iterations from each start", "iterations", whole)] = 100,
+        bounds: Annotated[
+            Bounds,
+            Setting(
+                "(lowest, highest) value of every hyperparameter, or such pairs by name, the others then between 1e-6 "
+                "and 1e6 (tune takes them from the data); noise in squared units of the target, a kernel's in its own",
+                check=_bounds,
+            ),
+        ] = WIDEST,
+        seed: Annotated[Seed, Setting("of the further starts, and of the rows that tune draws")] = 0,
+        progress: Annotated[
+            bool | Report,
+            Setting(
+                "True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence)",
+                check=_progress,
+            ),
+        ] = False,
+    ) -> None:
+        self.restarts, self.iterations, self.seed = restarts, iterations, seed
+        self.bounds, self.progress = bounds, progress
 
     def maximize(self, objective: Objective) -> Maximum:
         """Return the best of all starts; it is never below the value at the first one."""

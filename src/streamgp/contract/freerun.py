@@ -94,7 +94,7 @@ class Independent(Trajectories):
 
     def predict(self, X: FloatArray) -> Step:
         self._rows = X
-        parts = [model._predicted(x[None])[:3, 0] for model, x in zip(self._models, X, strict=True)]
+        parts = [passing.predicted(model, x[None])[:3, 0] for model, x in zip(self._models, X, strict=True)]
         mean, variance, noise = np.stack(parts, axis=1)
         return Step(mean, variance, noise, mean, variance)
 
@@ -105,7 +105,7 @@ class Independent(Trajectories):
 
 def simulate(model: Model, U: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
     """Predict the rows of U, with the lagged targets replaced by its own predictions; see StreamModel.simulate."""
-    if why := model._refuses_free_run():
+    if why := model._cannot("simulate"):
         raise ValueError(why)
     rows = inputs.rows(U, model._d)
     if not len(rows):
@@ -154,6 +154,20 @@ def run(
 def _spread(variance: FloatArray) -> FloatArray:
     # Where a model claims nothing (an infinite variance) its mean is all there is to go on with.
     return np.sqrt(np.where(np.isfinite(variance), variance, 0.0))
+
+
+def forecast(model: Model, steps: Any, future: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
+    """Predict the rows after the last one; see StreamModel.forecast."""
+    moment = model._moment()
+    recalls = np.size(feedback) or model._feeds_itself or any(one._recalls for one in model._family())
+    if recalls or moment is None:
+        return simulate(model, next_rows(model, steps, feedback, future), feedback, trajectories, seed)
+    times = moment.next(steps) if isinstance(steps, int | np.integer) else steps  # none depends on another
+    if future is None:
+        last = np.zeros((1, 0)) if model._d is None else model._last_row()[0][None]
+        future = np.repeat(last, len(np.atleast_1d(times)), axis=0)
+    told: Prediction = model.predict_many(future, time=times)
+    return told
 
 
 def next_rows(model: Model, steps: int, feedback: Any, future: Any) -> FloatArray:

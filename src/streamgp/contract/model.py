@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Iterator, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from streamgp.contract.health import Health as Health
 from streamgp.contract.health import Relevance as Relevance
 from streamgp.contract.health import Swap as Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE, ONE, PREDICT, SCREEN, TAKE, listed
+from streamgp.contract.lanes import ALONE, ONE, PREDICT, SCREEN, TAKE
 from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.contract.saved import Saved
 from streamgp.contract.saved import Shape as Shape
@@ -45,6 +45,14 @@ NOISE_MODELS = (
     "models that can are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, SWKRLS, FBKRLS, RecursiveGP, ISSGPR, "
     "IRFRR, RLSESN, LocalGP, TimeGP and OnlineGP, all without adapt=, also within wrappers"
 )
+# What a model may be unable to do: forget(), weigh rows by a noise of their own, run freely on what it draws itself.
+# What one says that is not made of others and says nothing of its own:
+Ability = Literal["forget", "weigh", "simulate"]
+LEFT_OUT: dict[Ability, str] = {
+    "forget": f"{{}} has no posterior that could fade; {FORGETTING_MODELS}",
+    "weigh": f"{{}} cannot weigh a row by its noise; {NOISE_MODELS}",
+    "simulate": "",
+}
 JOINT_MODELS = (
     "models that have one are OnlineGP and all recipes with a variance that are built on it, such as SOGP, KRLST and "
     "ISSGPR, also within wrappers. For one row at a time use predict_many"
@@ -74,8 +82,10 @@ class StreamModel(Saved):
     _sees_time: bool = False  # takes the times of rows where they have some, and needs none
     _observes: str = "numbers"  # or "classes", "counts"
     _without_inputs: bool = False  # rows may have no columns
+    _recalls: bool = False  # what was seen of earlier rows is an input
     _feeds_itself: bool = False  # past targets are inputs without being handed over
     _ahead: int = 1  # rows after which a target comes; 1: before the next row
+    _outputs: int | None = None  # how many it has, where it says so before the first target
     _one_step: bool = False  # a row is checked, screened and learned in one compiled call, which nothing interrupts
     _direct: bool = False  # its loop alone does operations, so that other compiled code may call it
     _columns: tuple[str, ...] = NUMBERS  # of a prediction; after dots those of what they consist of
@@ -266,7 +276,7 @@ class StreamModel(Saved):
             One Prediction of arrays, (n,) or (n, p); of a data frame ``to_frame()`` is one of the same kind.
         """
         prediction = passing.take_many(self, X, Y, report=True, target=target, columns=inputs, noise=noise, time=time)
-        return self._empty() if prediction is None else prediction
+        return passing.nothing(self) if prediction is None else prediction
 
     def simulate(self, U: Any, feedback: Any = (), trajectories: int = 100, seed: int = 0) -> Prediction:
         """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learned.
@@ -312,25 +322,11 @@ class StreamModel(Saved):
         Returns:
             One Prediction of arrays, (steps,) or (steps, p).
         """
-        return self._forecast(steps, X if inputs is None else inputs, feedback, trajectories, seed)
-
-    def _forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
-        alone = not (np.size(feedback) or self._feeds_itself or self._recalls_rows())
-        if alone and (moment := self._moment()) is not None:
-            return self._forecast_at(moment.next(steps) if isinstance(steps, int | np.integer) else steps, X)
-        rows = freerun.next_rows(self, steps, feedback, X)
-        return freerun.simulate(self, rows, feedback, trajectories, seed)
+        return freerun.forecast(self, steps, X if inputs is None else inputs, feedback, trajectories, seed)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         """Futures of rows to come; models with a joint posterior let each follow one draw of the function."""
         return freerun.Independent(self, count)
-
-    def _forecast_at(self, times: Any, inputs_ahead: Any) -> Prediction:
-        """Predict rows at times ahead, of which none depends on another."""
-        n = len(np.atleast_1d(times))
-        if inputs_ahead is None:
-            inputs_ahead = np.repeat(np.zeros((1, 0)) if self._d is None else self._last_row()[0][None], n, axis=0)
-        return self.predict_many(inputs_ahead, time=times)
 
     def relevance(self) -> Relevance:
         """Return how much each input counts, and how far back: what the lengthscales imply."""
@@ -345,7 +341,7 @@ class StreamModel(Saved):
         Args:
             factor: what is kept, in (0, 1]; 0.5 halves the rows that the model seems to have seen.
         """
-        if why := self._cannot_forget_because:
+        if why := self._cannot("forget"):
             raise ValueError(why)
         with undone_on_error(self):
             for child in self._children().values():
@@ -362,11 +358,6 @@ class StreamModel(Saved):
         return self
 
     # How a model begins.
-
-    def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
-        """Check rows before anything changes, and allocate for their shape."""
-        passing.refuse_unfit(self, X, Y, many=many)
-        self._prepare(Shape(X.shape[1], (self._p or 1) if Y is None else Y.shape[1], scalar, certain))
 
     def _prepare(self, shape: Shape) -> None:
         """Allocate for rows of this shape."""
@@ -394,18 +385,10 @@ class StreamModel(Saved):
         rows = np.ascontiguousarray(np.concatenate([X, X + steps, X - steps]))
         weights = np.array([center, *[0.5] * (2 * d)])[:, None] / (d + center)
         conditions = None if conditions is None else np.repeat(conditions, len(rows), axis=0)
-        means, variances, noises = self._predicted(rows, conditions)[:3]
+        means, variances, noises = passing.predicted(self, rows, conditions)[:3]
         mean = (weights * means).sum(axis=0)
         variance = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
         return Prediction(mean[None], variance[None], (weights * noises).sum(axis=0)[None])
-
-    def _predicted(self, X: FloatArray, conditions: FloatArray | None = None) -> FloatArray:
-        """The columns of predictions of rows that would each come next, (columns, n, p)."""
-        return self._pass(listed(len(X), PREDICT), X, None, conditions, None)
-
-    def _empty(self) -> Prediction:
-        """The prediction of no rows, of the kind that this model makes."""
-        return self._told([np.empty((0,) if self._shape.scalar else (0, self._p or 1)) for _ in self._columns])
 
     # What a kind of model provides; the defaults are those of a model that is made of others.
 
@@ -530,10 +513,6 @@ class StreamModel(Saved):
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         """The last input and the last target."""
 
-    def _recalls_rows(self) -> bool:
-        """Whether what was seen of earlier rows is an input."""
-        return any(child._recalls_rows() for child in self._children().values())
-
     def _moment(self) -> Moment | None:
         """Where the kernel over time stands; None: there is none."""
         return next((at for child in self._children().values() if (at := child._moment()) is not None), None)
@@ -548,38 +527,26 @@ class StreamModel(Saved):
         """Predict rows that would each come next, with the derivatives by their inputs, (n, p, d)."""
         raise ValueError(f"{type(self).__name__} has no derivatives by its inputs; {DERIVATIVE_MODELS}")
 
-    def _refuses_free_run(self) -> str:
-        """Why futures cannot be drawn, or nothing."""
-        return next((why for child in self._children().values() if (why := child._refuses_free_run())), "")
-
-    @property
-    def _cannot_forget_because(self) -> str:
-        """Why forget() cannot be used, or nothing."""
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        """Why it cannot do something with p outputs, or nothing."""
         if children := self._children().values():
-            return next((why for child in children if (why := child._cannot_forget_because)), "")
-        return f"{type(self).__name__} has no posterior that could fade; {FORGETTING_MODELS}"
-
-    def _rows_until_settled(self) -> int:
-        """How many rows from now on the model may still learn anew, so that forgetting would be undone."""
-        return max((child._rows_until_settled() for child in self._children().values()), default=0)
+            return next((why for child in children if (why := child._cannot(what, p))), "")
+        return LEFT_OUT[what].format(type(self).__name__)
 
     def _may_fail(self) -> bool:
         """Whether the next row may lead to more than learning it, which may fail: building or tuning a model."""
         return any(child._may_fail() for child in self._children().values())
 
-    def _refuses_noise(self, p: int) -> str:
-        """Why rows of p outputs cannot have a noise of their own, or nothing."""
-        if children := self._children().values():
-            return next((why for child in children if (why := child._refuses_noise(p))), "")
-        return f"{type(self).__name__} cannot weigh a row by its noise; {NOISE_MODELS}"
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
+        """Refuse the times of rows at which this model cannot predict, or cannot learn those that are learned.
 
-    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
-        """Refuse times at which this model cannot predict; one that gives times of its own to those within can."""
+        Args:
+            time: (n,); None: they have none.
+            learned: (n,) whether a row is learned; None: all are predicted, each as if it came next.
+            many: whether the call is one of many rows.
+        """
         for child in self._children().values():
-            child._refuse_past(time, many=many, follow=follow)
-
-    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
-        """Refuse the times of rows, of which some are learned, by which this model alone could not forget."""
+            child._refuse_times(time, learned, many)
 
     def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
         """Refuse numbers that are no classes, or no counts."""
@@ -589,10 +556,6 @@ class StreamModel(Saved):
     def _units(self) -> int:
         """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
         return 0
-
-    def _prior_mean(self, X: FloatArray) -> FloatArray | None:
-        """What a model says of rows before any data, (n, 1); None: 0."""
-        return None
 
     # What can be read.
 

@@ -37,7 +37,7 @@ def take_many(
         Y, scalar = inputs.targets(Y, len(X), model._shape.outputs, scalar)
     conditions = conditions_of(model, len(X), Y, time=time, **given, many=True)
     if not len(X):
-        return model._empty()._from(origin) if report else None
+        return nothing(model)._from(origin) if report else None
     given_by = None if names is None and origin is None else (names, origin)
     return take(model, X, Y, scalar, certain, many=True, report=report, conditions=conditions, given_by=given_by)
 
@@ -69,7 +69,7 @@ def take(
     known = model._shape.covers(certain)
     with whole(model, known and len(X) == 1):
         if not known:
-            model._begin(X, Y, scalar, certain, many=many)
+            begin(model, X, Y, scalar, certain, many=many)
         columns = learn(model, X, Y, report, conditions)
         shown = shaped(model, columns, many=many) if report else None
         if given_by is not None:
@@ -77,6 +77,15 @@ def take(
             shown = None if shown is None else shown._from(origin)
             model._names = model._names if names is None else names
         return shown
+
+
+def begin(model: Any, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
+    """Check first rows, or those with the first target, before anything changes, and allocate for their shape."""
+    told: int | None = model._outputs
+    if told is not None and Y is not None and Y.shape[1] != told:
+        raise ValueError(f"y must have {told} numbers, one for each of the models within; got {Y.shape[1]}")
+    refuse_unfit(model, X, Y, many=many)
+    model._prepare(Shape(X.shape[1], told or model._p or 1 if Y is None else Y.shape[1], scalar, certain))
 
 
 def learn(
@@ -106,6 +115,19 @@ def predict(model: Any, X: FloatArray, conditions: FloatArray | None, *, many: b
     return shaped(started, started._pass(listed(len(X), kind), X, None, conditions, None), many=many)
 
 
+def predicted(model: Any, X: FloatArray, conditions: FloatArray | None = None) -> FloatArray:
+    """The columns of predictions of rows that would each come next, (columns, n, p)."""
+    columns: FloatArray = model._pass(listed(len(X), PREDICT), X, None, conditions, None)
+    return columns
+
+
+def nothing(model: Any) -> Prediction:
+    """The prediction of no rows, of the kind that a model makes."""
+    shape = (0,) if model._shape.scalar else (0, model._p or 1)
+    none: Prediction = model._told([np.empty(shape) for _ in model._columns])
+    return none
+
+
 def whole(model: Any, quick: bool) -> undone_on_error | uninterrupted:
     """A block that is done whole or not at all; quick: it takes one row whose shape is known."""
     return uninterrupted() if quick and not model._may_fail() else undone_on_error(model)
@@ -120,7 +142,7 @@ def conditions_of(
     p = model._p or 1 if Y is None else Y.shape[1]
     learned = np.zeros((n, p), dtype=bool) if Y is None else ~np.isnan(Y)
     result = np.full((n, NOISE + (1 if model._shared else p)), np.nan)
-    if (noise is not None or weight is not None) and (why := model._refuses_noise(1 if noise is None else p)):
+    if (noise is not None or weight is not None) and (why := model._cannot("weigh", 1 if noise is None else p)):
         raise ValueError(why)
     if noise is not None:
         result[:, NOISE:] = inputs.noises(noise, learned, model._shared, many=many)
@@ -129,8 +151,7 @@ def conditions_of(
     if time is not None:
         result[:, TIME] = inputs.times(time, n, many=many)
     if model._needs_time:
-        for one in model._family():
-            one._refuse_times(None if time is None else result[:, TIME], np.asarray(learned.any(axis=1)), many)
+        model._refuse_times(None if time is None else result[:, TIME], np.asarray(learned.any(axis=1)), many)
     return result
 
 
@@ -138,7 +159,7 @@ def conditions_at(model: Any, time: Any, n: int, *, many: bool) -> FloatArray:
     """The conditions of n rows that are predicted at times."""
     conditions = np.full((n, NOISE + 1), np.nan)
     conditions[:, TIME] = inputs.times(time, n, many=many)
-    model._refuse_past(conditions[:, TIME], many=many, follow=False)
+    model._refuse_times(conditions[:, TIME], None, many)
     return conditions
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from streamgp.encoded.encoder import GATES
-from streamgp.settings import Declared, Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Part, Setting, number, one_of, optional, whole
 
 
 def below_one(name: str, value: Any) -> float:
@@ -20,37 +19,50 @@ def below_one(name: str, value: Any) -> float:
     return result
 
 
-class Encoder(Declared, Part):
+class Encoder(Part):
     """What a network is to look like; see :class:`LSTM`, :class:`GRU`, :class:`RNN` and :class:`NARX`."""
 
     kind: ClassVar[str]  # as a stream model's TrainedEncoder calls it
+    units: int
+    layers: int
+    dropout: float
+    embedding: int | None
     activation = "tanh"
     recurrent_dropout = 0.0
-
-    units: Annotated[int, Setting("hidden units of each layer", "units", whole)] = field(default=64, kw_only=False)
-    layers: Annotated[int, Setting("layers, one on top of the other", "layers", whole)] = 1
-    dropout: Annotated[
-        float, Setting("part of the outputs of a layer that is dropped in training", check=below_one)
-    ] = 0.5
-    embedding: Annotated[
-        int | None,
-        Setting("size of a linear map on top; None: the last hidden vector itself", "numbers", optional(whole)),
-    ] = None
 
     def build(self, d: int, depth: int) -> nn.Module:
         """Return a network with random weights for windows (rows, depth, d)."""
         return EncoderNetwork(self, d, depth)
 
 
+HiddenUnits = Annotated[int, Setting("hidden units of each layer", "units", whole)]
+Layers = Annotated[int, Setting("layers, one on top of the other", "layers", whole)]
+Embedding = Annotated[
+    int | None,
+    Setting("size of a linear map on top; None: the last hidden vector itself", "numbers", optional(whole)),
+]
+
+
 class _Recurrent(Encoder):
-    dropout: Annotated[
-        float,
-        Setting("part of the outputs of a layer that is dropped in training, the same at every step", check=below_one),
-    ] = 0.25
-    recurrent_dropout: Annotated[
-        float,
-        Setting("part of the recurrent weights, whole columns, that is dropped in training", check=below_one),
-    ] = 0.05
+    def __init__(
+        self,
+        units: HiddenUnits = 64,
+        *,
+        layers: Layers = 1,
+        dropout: Annotated[
+            float,
+            Setting(
+                "part of the outputs of a layer that is dropped in training, the same at every step", check=below_one
+            ),
+        ] = 0.25,
+        embedding: Embedding = None,
+        recurrent_dropout: Annotated[
+            float,
+            Setting("part of the recurrent weights, whole columns, that is dropped in training", check=below_one),
+        ] = 0.05,
+    ) -> None:
+        self.units, self.layers, self.dropout, self.embedding = units, layers, dropout, embedding
+        self.recurrent_dropout = recurrent_dropout
 
 
 class LSTM(_Recurrent):
@@ -76,8 +88,19 @@ class NARX(Encoder):
 
     kind = "feedforward"
 
-    units: Annotated[int, Setting("hidden units of each layer", "units", whole)] = field(default=128, kw_only=False)
-    activation: Annotated[str, Setting('"relu" or "tanh"', check=one_of("relu", "tanh"))] = "relu"
+    def __init__(
+        self,
+        units: HiddenUnits = 128,
+        *,
+        layers: Layers = 1,
+        dropout: Annotated[
+            float, Setting("part of the outputs of a layer that is dropped in training", check=below_one)
+        ] = 0.5,
+        embedding: Embedding = None,
+        activation: Annotated[str, Setting('"relu" or "tanh"', check=one_of("relu", "tanh"))] = "relu",
+    ) -> None:
+        self.units, self.layers, self.dropout, self.embedding = units, layers, dropout, embedding
+        self.activation = activation
 
 
 class EncoderNetwork(nn.Module):

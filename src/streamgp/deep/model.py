@@ -7,7 +7,6 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -23,9 +22,9 @@ from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
 from streamgp.deep.session import Session, digest, shown
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
-from streamgp.deep.windows import Recording, Task, checked
+from streamgp.deep.windows import MODES, Recording, Task, checked, task_of
 from streamgp.evaluate.metrics import rmse
-from streamgp.settings import Declared, FloatArray, Given, Setting, one_of, whole
+from streamgp.settings import Configured, FloatArray, Setting, one_of, whole
 from streamgp.vocabulary import Seed
 from streamgp.wrappers.units import Scaling, units_of
 
@@ -42,49 +41,44 @@ def _training(name: str, value: Any) -> Training:
     return Training() if value is None else value
 
 
-class DeepModel(Declared, abc.ABC):
-    """A network over windows of a series. One model belongs to one thread at a time."""
+# The settings of every model.
+EncoderSetting = Annotated[
+    Any,
+    Setting(
+        "LSTM(...), GRU(...), RNN(...), NARX(...), or a torch.nn.Module from (rows, depth, d) to (rows, width)",
+        check=_encoder,
+    ),
+]
+Depth = Annotated[int, Setting("rows in a window; [alshedivat2017] takes 10 to 128", "rows", whole)]
+Mode = Annotated[
+    str,
+    Setting(
+        '"regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the same, '
+        "validated in free runs)",
+        check=one_of(*MODES),
+    ),
+]
+Horizon = Annotated[
+    int,
+    Setting("a window that ends at row i predicts the target of row i + horizon; 0 is allowed in regression", "rows"),
+]
+Padding = Annotated[
+    bool, Setting("a window may begin before its sequence, with zeros in standard units; False: whole windows only")
+]
+TrainingSetting = Annotated[Training | None, Setting("how to train; None: Training()", check=_training)]
+Standardized = Annotated[
+    bool, Setting("scale inputs and targets to mean 0 and standard deviation 1 of the training part")
+]
+Precision = Annotated[
+    str,
+    Setting('"single" or "double", of the network; the process is always in double', check=one_of("single", "double")),
+]
+Device = Annotated[str, Setting('"auto" (a GPU if there is one), "cpu" or "cuda"', check=one_of("auto", "cpu", "cuda"))]
+NetworkSeed = Annotated[Seed, Setting("of the weights, the mini-batches and the dropout")]
 
-    encoder: Annotated[
-        Any,
-        Setting(
-            "LSTM(...), GRU(...), RNN(...), NARX(...), or a torch.nn.Module from (rows, depth, d) to (rows, width)",
-            check=_encoder,
-        ),
-    ] = field(kw_only=False)
-    depth: Annotated[int, Setting("rows in a window; [alshedivat2017] takes 10 to 128", "rows", whole)] = 32
-    mode: Annotated[
-        str,
-        Setting(
-            '"regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the '
-            "same, validated in free runs)",
-            check=one_of("regression", "autoregression", "simulation"),
-        ),
-    ] = "autoregression"
-    horizon: Annotated[
-        int,
-        Setting(
-            "a window that ends at row i predicts the target of row i + horizon; 0 is allowed in regression", "rows"
-        ),
-    ] = 1
-    padding: Annotated[
-        bool,
-        Setting("a window may begin before its sequence, with zeros in standard units; False: whole windows only"),
-    ] = False
-    training: Annotated[Training | None, Setting("how to train; None: Training()", check=_training)] = None
-    standardize: Annotated[
-        bool, Setting("scale inputs and targets to mean 0 and standard deviation 1 of the training part")
-    ] = True
-    precision: Annotated[
-        str,
-        Setting(
-            '"single" or "double", of the network; the process is always in double', check=one_of("single", "double")
-        ),
-    ] = "single"
-    device: Annotated[
-        str, Setting('"auto" (a GPU if there is one), "cpu" or "cuda"', check=one_of("auto", "cpu", "cuda"))
-    ] = "auto"
-    seed: Annotated[Seed, Setting("of the weights, the mini-batches and the dropout")] = 0
+
+class DeepModel(Configured, abc.ABC):
+    """A network over windows of a series. One model belongs to one thread at a time."""
 
     history: list[Epoch]
 
@@ -94,17 +88,26 @@ class DeepModel(Declared, abc.ABC):
     _scalar: bool = True
     _outputs: int = 1
 
-    def _from_settings(self, given: Given) -> None:
-        self._encoder, self._training, self._mode, self._seed = given.encoder, given.training, given.mode, given.seed
-        feeds_back = given.mode != "regression"  # in the own row a past target would be the target itself
-        horizon = whole("horizon", given.horizon, at_least=int(feeds_back))
-        self._task = Task(given.depth, horizon, feeds_back, bool(given.padding))
-        self._standardize = bool(given.standardize)
-        self._type = torch.float32 if given.precision == "single" else torch.float64
-        there = torch.cuda.is_available()
-        if given.device == "cuda" and not there:
-            raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')
-        self._device = torch.device("cuda" if there and given.device != "cpu" else "cpu")
+    def __init__(
+        self,
+        encoder: EncoderSetting,
+        *,
+        depth: Depth = 32,
+        mode: Mode = "autoregression",
+        horizon: Horizon = 1,
+        padding: Padding = False,
+        training: TrainingSetting = None,
+        standardize: Standardized = True,
+        precision: Precision = "single",
+        device: Device = "auto",
+        seed: NetworkSeed = 0,
+    ) -> None:
+        assert training is not None  # its check has made one
+        self._encoder, self._training, self._mode, self._seed = encoder, training, mode, seed
+        self._task = task_of(mode, depth, horizon, padding)
+        self._standardize = bool(standardize)
+        self._type = torch.float32 if precision == "single" else torch.float64
+        self._device = found_device(device)
         self.history = []
 
     @abc.abstractmethod
@@ -405,3 +408,11 @@ class Futures(freerun.Trajectories):
 def padded(rows: FloatArray, count: int) -> FloatArray:
     """So many rows: zeros in front."""
     return np.vstack([np.zeros((count - len(rows), rows.shape[1])), rows])
+
+
+def found_device(device: str) -> torch.device:
+    """The device by name; "auto" is a GPU if there is one."""
+    there = torch.cuda.is_available()
+    if device == "cuda" and not there:
+        raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')
+    return torch.device("cuda" if there and device != "cpu" else "cpu")

@@ -9,12 +9,23 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.batch.model import Hyperparameters
 from streamgp.contract.model import Shape
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.gp import ExactHead, Head, ProcessHead, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
-from streamgp.deep.model import DeepModel
+from streamgp.deep.model import (
+    DeepModel,
+    Depth,
+    Device,
+    EncoderSetting,
+    Horizon,
+    Mode,
+    NetworkSeed,
+    Padding,
+    Precision,
+    Standardized,
+    TrainingSetting,
+)
 from streamgp.deep.online import trained_encoder
 from streamgp.deep.session import Session
 from streamgp.deep.training import NetworkLearner, ProcessLearner, Windows, embed
@@ -25,11 +36,25 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier
 from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import Given, Setting, number, one_of, option, optional, positive_vector, refuse_unknown, whole
+from streamgp.settings import (
+    FloatArray,
+    Setting,
+    number,
+    one_of,
+    option,
+    optional,
+    positive_vector,
+    refuse_unknown,
+    whole,
+)
 from streamgp.tuning.projection import place, spread_points
 from streamgp.vocabulary import positive
 
+FEATURES = ("basis", "fourier")
+INFERENCE = ("auto", "exact", "interpolated")
 MOST_EXACT = 4000  # windows up to which "auto" is exact: one evaluation takes seconds on a CPU
+
+Hyperparameters = dict[str, float | FloatArray]
 
 
 class Network(DeepModel):
@@ -61,39 +86,63 @@ class DeepKernelGP(DeepModel):
     network and have processes of their own.
     """
 
-    lengthscale: Annotated[
-        Any,
-        Setting(
-            "one, or one for each number of the embedding, to start from; None: the median distance of the embeddings",
-            "standard units",
-            optional(positive_vector),
-        ),
-    ] = None
-    variance: Annotated[
-        float, Setting("prior variance of the function to start from", "standard units, squared", positive)
-    ] = 1.0
-    noise: Annotated[
-        float, Setting("variance of the observation noise to start from", "standard units, squared", positive)
-    ] = 0.1
-    inference: Annotated[
-        str,
-        Setting(
-            '"exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto": exact up to 4000 '
-            "windows",
-            check=one_of("auto", "exact", "interpolated"),
-        ),
-    ] = "auto"
-    grid: Annotated[
-        int,
-        Setting("points of the grid along each number of the embedding", "points", partial(whole, at_least=12)),
-    ] = 100
-
-    def _from_settings(self, given: Given) -> None:
-        super()._from_settings(given)
-        self._lengthscale, self._start = given.lengthscale, (given.variance, given.noise)
-        self._inference, self._grid = given.inference, given.grid
-
     _head: ProcessHead
+
+    def __init__(
+        self,
+        encoder: EncoderSetting,
+        *,
+        depth: Depth = 32,
+        mode: Mode = "autoregression",
+        horizon: Horizon = 1,
+        padding: Padding = False,
+        training: TrainingSetting = None,
+        standardize: Standardized = True,
+        precision: Precision = "single",
+        device: Device = "auto",
+        seed: NetworkSeed = 0,
+        lengthscale: Annotated[
+            Any,
+            Setting(
+                "one, or one for each number of the embedding, to start from; None: the median distance of the "
+                "embeddings",
+                "standard units",
+                optional(positive_vector),
+            ),
+        ] = None,
+        variance: Annotated[
+            float, Setting("prior variance of the function to start from", "standard units, squared", positive)
+        ] = 1.0,
+        noise: Annotated[
+            float, Setting("variance of the observation noise to start from", "standard units, squared", positive)
+        ] = 0.1,
+        inference: Annotated[
+            str,
+            Setting(
+                '"exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto": exact up to 4000 '
+                "windows",
+                check=one_of(*INFERENCE),
+            ),
+        ] = "auto",
+        grid: Annotated[
+            int,
+            Setting("points of the grid along each number of the embedding", "points", partial(whole, at_least=12)),
+        ] = 100,
+    ) -> None:
+        super().__init__(
+            encoder,
+            depth=depth,
+            mode=mode,
+            horizon=horizon,
+            padding=padding,
+            training=training,
+            standardize=standardize,
+            precision=precision,
+            device=device,
+            seed=seed,
+        )
+        self._lengthscale, self._start = lengthscale, (variance, noise)
+        self._inference, self._grid = inference, grid
 
     def _train(self, windows: Windows, session: Session) -> ProcessHead:
         if self._training.pretrain:
@@ -141,7 +190,7 @@ class DeepKernelGP(DeepModel):
             seed: of the frequencies.
         """
         units, windows, named = self._checked_units(), self._learned, self._head.hyperparameters
-        basis = option("features", features, ("basis", "fourier")) == 0
+        basis = option("features", features, FEATURES) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):
             forgetting = BackToPrior(number("forgetting", forgetting, above=0, at_most=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from streamgp.deep.encoders import below_one
 from streamgp.deep.gp import Head, LinearHead, ProcessHead
-from streamgp.settings import Declared, Part, Setting, number, one_of, optional, whole
+from streamgp.settings import Part, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import not_negative, positive
 
+METHODS = ("semi-stochastic", "alternating", "full")
 CHUNK = 2048  # windows embedded at once where no gradient is needed
 
 
@@ -25,66 +26,76 @@ def _renewed(name: str, value: Any) -> int | float:
     return whole(name, value) if isinstance(value, int) else number(name, value, above=0, at_most=1)
 
 
-class Training(Declared, Part):
+class Training(Part):
     """How a network, and the process on top of it, are trained [alshedivat2017 4.1]."""
 
-    method: Annotated[
-        str,
-        Setting(
-            '"semi-stochastic" (Algorithm 2: mini-batches follow a gradient of the whole likelihood that is renewed '
-            'only now and then), "alternating" (Algorithm 1: renewed at every mini-batch) or "full" (one step for all '
-            'rows); a plain network has no kernel to renew: "full" or mini-batches',
-            check=one_of("semi-stochastic", "alternating", "full"),
-        ),
-    ] = field(default="semi-stochastic", kw_only=False)
-    epochs: Annotated[int, Setting("at most this many passes through the data", "epochs", whole)] = 100
-    batch: Annotated[int, Setting("windows in a mini-batch", "windows", whole)] = 64
-    refresh: Annotated[
-        float,
-        Setting(
-            "when the semi-stochastic method renews the kernel matrix: after such a part of an epoch (0.1: ten times "
-            "in an epoch, whose time is then linear in the rows; 1.0: once, as in the paper, which diverges when an "
-            "epoch has many mini-batches), or, a whole number, after this many mini-batches",
-            "epochs or mini-batches",
-            _renewed,
-        ),
-    ] = 0.1
-    kernel_steps: Annotated[int, Setting("steps on the hyperparameters at each renewal", "steps", whole)] = 1
-    rate: Annotated[float, Setting("learning rate of Adam for the network", check=positive)] = 0.01
-    kernel_rate: Annotated[
-        float | None,
-        Setting("learning rate of Adam for the hyperparameters; None: the same", check=optional(positive)),
-    ] = None
-    decay: Annotated[float, Setting("in epoch t the rates are divided by 1 + decay t", "1 / epoch", not_negative)] = 0.0
-    weight_decay: Annotated[float, Setting("of the network's weights", check=not_negative)] = 0.0
-    validation: Annotated[
-        float,
-        Setting("part of the windows, the last ones, that is kept for validation; 0: none", check=below_one),
-    ] = 0.25
-    patience: Annotated[
-        int | None,
-        Setting(
-            "epochs without a better validation error after which training stops; None: never",
-            "epochs",
-            optional(whole),
-        ),
-    ] = 20
-    pretrain: Annotated[
-        int,
-        Setting(
-            "epochs of the network alone, with a linear output and squared errors, before the process joins",
-            "epochs",
-            partial(whole, at_least=0),
-        ),
-    ] = 0
-    finetune: Annotated[
-        int,
-        Setting(
-            "steps of L-BFGS on the hyperparameters alone at the end, on all windows, the validation's included",
-            "steps",
-            partial(whole, at_least=0),
-        ),
-    ] = 0
+    def __init__(
+        self,
+        method: Annotated[
+            str,
+            Setting(
+                '"semi-stochastic" (Algorithm 2: mini-batches follow a gradient of the whole likelihood that is '
+                'renewed only now and then), "alternating" (Algorithm 1: renewed at every mini-batch) or "full" (one '
+                'step for all rows); a plain network has no kernel to renew: "full" or mini-batches',
+                check=one_of(*METHODS),
+            ),
+        ] = "semi-stochastic",
+        *,
+        epochs: Annotated[int, Setting("at most this many passes through the data", "epochs", whole)] = 100,
+        batch: Annotated[int, Setting("windows in a mini-batch", "windows", whole)] = 64,
+        refresh: Annotated[
+            float,
+            Setting(
+                "when the semi-stochastic method renews the kernel matrix: after such a part of an epoch (0.1: ten "
+                "times in an epoch, whose time is then linear in the rows; 1.0: once, as in the paper, which diverges "
+                "when an epoch has many mini-batches), or, a whole number, after this many mini-batches",
+                "epochs or mini-batches",
+                _renewed,
+            ),
+        ] = 0.1,
+        kernel_steps: Annotated[int, Setting("steps on the hyperparameters at each renewal", "steps", whole)] = 1,
+        rate: Annotated[float, Setting("learning rate of Adam for the network", check=positive)] = 0.01,
+        kernel_rate: Annotated[
+            float | None,
+            Setting("learning rate of Adam for the hyperparameters; None: the same", check=optional(positive)),
+        ] = None,
+        decay: Annotated[
+            float, Setting("in epoch t the rates are divided by 1 + decay t", "1 / epoch", not_negative)
+        ] = 0.0,
+        weight_decay: Annotated[float, Setting("of the network's weights", check=not_negative)] = 0.0,
+        validation: Annotated[
+            float,
+            Setting("part of the windows, the last ones, that is kept for validation; 0: none", check=below_one),
+        ] = 0.25,
+        patience: Annotated[
+            int | None,
+            Setting(
+                "epochs without a better validation error after which training stops; None: never",
+                "epochs",
+                optional(whole),
+            ),
+        ] = 20,
+        pretrain: Annotated[
+            int,
+            Setting(
+                "epochs of the network alone, with a linear output and squared errors, before the process joins",
+                "epochs",
+                partial(whole, at_least=0),
+            ),
+        ] = 0,
+        finetune: Annotated[
+            int,
+            Setting(
+                "steps of L-BFGS on the hyperparameters alone at the end, on all windows, the validation's included",
+                "steps",
+                partial(whole, at_least=0),
+            ),
+        ] = 0,
+    ) -> None:
+        self.method, self.epochs, self.batch, self.refresh = method, epochs, batch, refresh
+        self.kernel_steps, self.rate, self.kernel_rate = kernel_steps, rate, kernel_rate
+        self.decay, self.weight_decay, self.validation = decay, weight_decay, validation
+        self.patience, self.pretrain, self.finetune = patience, pretrain, finetune
 
 
 class Epoch(NamedTuple):

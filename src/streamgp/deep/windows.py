@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.units import Scaling, standard
+
+MODES = ("regression", "autoregression", "simulation")
 
 
 class Recording(NamedTuple):
@@ -51,6 +53,13 @@ class Task(NamedTuple):
         first = np.maximum(ends - self.depth + 1, began)
         no_gap = gaps[np.maximum(ends + 1, 0)] == gaps[np.clip(first, 0, len(rows))]
         return np.flatnonzero((at - began >= self.lead) & no_gap)
+
+
+def task_of(mode: str, depth: int, horizon: int, padding: bool) -> Task:
+    kind = MODES.index(mode)
+    # In the own row a past target would be the target itself.
+    ahead = whole("horizon", horizon, at_least=0 if kind == 0 else 1)
+    return Task(whole("depth", depth), ahead, kind > 0, bool(padding))
 
 
 def checked(

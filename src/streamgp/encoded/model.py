@@ -10,7 +10,7 @@ import numpy as np
 from streamgp.contract import passing
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, TAKE, TELL
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Ability, StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.encoded.encoder import WindowEncoder
 from streamgp.settings import FloatArray
@@ -76,7 +76,7 @@ class Encoded(Mapped):
         self._several = isinstance(model, list | tuple)
         self._shared = not self._several and self._models[0]._shared
         if self._several:
-            self._models = [EachOutput(self._models)]
+            self._outputs, self._models = len(self._models), [EachOutput(self._models)]
         self._largest = np.inf  # in standard units nothing is large
         self._input_shift = _vector("input_shift", input_shift)
         self._input_scale = _vector("input_scale", input_scale, positive=True)
@@ -84,14 +84,6 @@ class Encoded(Mapped):
         self._target_scale = _vector("target_scale", target_scale, positive=True)
 
     # The state.
-
-    def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
-        p = len(self._each())
-        if self._several and not certain:
-            Y = np.full((len(X), p), np.nan)
-        elif self._several and Y is not None and Y.shape[1] != p:
-            raise ValueError(f"y must have {p} numbers, one for each of the models within; got {Y.shape[1]}")
-        super()._begin(X, Y, scalar, certain, many=many)
 
     def _each(self) -> list[StreamModel]:
         """The model within, or those of each output."""
@@ -161,8 +153,8 @@ class Encoded(Mapped):
     def _affine(self, X: FloatArray) -> Affine:
         return Affine(self._scaling.target_shift, self._scaling.target_scale)
 
-    def _refuses_noise(self, p: int) -> str:
-        return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        return SHARED_UNITS if what == "weigh" and self._shared and p > 1 else super()._cannot(what, p)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _EmbeddedTrajectories(self, self._within._trajectories(count, steps), count)

@@ -10,24 +10,24 @@ from streamgp.contract import inputs, passing
 from streamgp.contract.lanes import ONE, PREDICT
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
+from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.memory import Window
-from streamgp.process.shorthand import ShortKernel
-from streamgp.settings import Given, Setting
-from streamgp.vocabulary import INPUTS, Depth, OneNoise, Step, Terms, not_negative, part_of_one, positive
+from streamgp.settings import Setting
+from streamgp.vocabulary import (
+    INPUTS,
+    Depth,
+    OneNoise,
+    ShortLengthscale,
+    ShortVariance,
+    Step,
+    Terms,
+    not_negative,
+    part_of_one,
+    positive,
+)
 
 
-class Expansion(ShortKernel, Filter):
-    """A filter whose terms are kernel functions; its other settings are the numbers of its rule."""
-
-    capacity: Terms = 500
-    depth: Depth = 1
-
-    def _from_settings(self, given: Given) -> None:
-        tuning = {name: value for name, value in vars(given).items() if name not in Expansion.setting_names()}
-        self._compose(self._rule, Window(given.depth), tuning, self._kernel_of(given), given.capacity)
-
-
-class KLMS(Expansion):
+class KLMS(Filter):
     """Kernel least mean squares: every row becomes a term with the coefficient step * error [vanvaerenbergh2016 3.2.1].
 
     A full filter drops its oldest term for each new one. On smooth streams much longer than the capacity that can make
@@ -41,13 +41,23 @@ class KLMS(Expansion):
         1.0
     """
 
-    step: Step = 0.5
-
-    _rule = rules.KLMS
     _units_of_variance = (("step", -1),)
 
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Terms = 500,
+        depth: Depth = 1,
+        step: Step = 0.5,
+    ) -> None:
+        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._compose(rules.KLMS, Window(depth), {"step": step}, kernel, capacity)
 
-class QKLMS(Expansion):
+
+class QKLMS(Filter):
     """Quantized kernel least mean squares: a row near a term moves that term's coefficient [vanvaerenbergh2016 3.2.1].
 
     A full filter drops its oldest term for each new one.
@@ -60,22 +70,32 @@ class QKLMS(Expansion):
         [[0.0], [1.0]]
     """
 
-    step: Step = 0.5
-    quantization: Annotated[
-        float,
-        Setting(
-            "a row at most this far (Euclidean distance of the windows) from the nearest term is merged into it; 0 "
-            "merges exact repetitions only",
-            INPUTS,
-            not_negative,
-        ),
-    ] = 0.1
-
-    _rule = rules.QKLMS
     _units_of_variance = (("step", -1),)
 
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Terms = 500,
+        depth: Depth = 1,
+        step: Step = 0.5,
+        quantization: Annotated[
+            float,
+            Setting(
+                "a row at most this far (Euclidean distance of the windows) from the nearest term is merged into it; 0 "
+                "merges exact repetitions only",
+                INPUTS,
+                not_negative,
+            ),
+        ] = 0.1,
+    ) -> None:
+        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._compose(rules.QKLMS, Window(depth), {"step": step, "quantization": quantization}, kernel, capacity)
 
-class KNLMS(Expansion):
+
+class KNLMS(Filter):
     """Kernel normalized least mean squares: every row moves all coefficients [vanvaerenbergh2016 3.2.2].
 
     A full filter drops its oldest term for each new one.
@@ -88,31 +108,49 @@ class KNLMS(Expansion):
         [[0.0], [1.0]]
     """
 
-    step: Annotated[
-        float,
-        Setting("a row makes good about this part of its own error; keep it below 2, usually below 1", check=positive),
-    ] = 0.5
-    coherence: Annotated[
-        float,
-        Setting(
-            "a row becomes a term when |k(b, x)| / sqrt(k(b, b) k(x, x)) is below this for every term b; in (0, 1]",
-            check=part_of_one,
-        ),
-    ] = 0.9
-    regularization: Annotated[
-        float,
-        Setting(
-            "epsilon, added to the squared norm of the kernel vector; keeps steps small where no term reaches",
-            "squared unit of the kernel",
-            not_negative,
-        ),
-    ] = 1e-2
-
-    _rule = rules.KNLMS
     _units_of_variance = (("regularization", 2),)
 
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Terms = 500,
+        depth: Depth = 1,
+        step: Annotated[
+            float,
+            Setting(
+                "a row makes good about this part of its own error; keep it below 2, usually below 1", check=positive
+            ),
+        ] = 0.5,
+        coherence: Annotated[
+            float,
+            Setting(
+                "a row becomes a term when |k(b, x)| / sqrt(k(b, b) k(x, x)) is below this for every term b; in (0, 1]",
+                check=part_of_one,
+            ),
+        ] = 0.9,
+        regularization: Annotated[
+            float,
+            Setting(
+                "epsilon, added to the squared norm of the kernel vector; keeps steps small where no term reaches",
+                "squared unit of the kernel",
+                not_negative,
+            ),
+        ] = 1e-2,
+    ) -> None:
+        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._compose(
+            rules.KNLMS,
+            Window(depth),
+            {"step": step, "coherence": coherence, "regularization": regularization},
+            kernel,
+            capacity,
+        )
 
-class BetaKLMS(Expansion):
+
+class BetaKLMS(Filter):
     """The family between KLMS and KNLMS that a Gaussian process with a fixed covariance implies [vanvaerenbergh2016 4].
 
     Every row becomes a term and moves all coefficients; a full filter then drops its oldest term.
@@ -125,17 +163,26 @@ class BetaKLMS(Expansion):
         1.0
     """
 
-    beta: Annotated[
-        float,
-        Setting(
-            "how much of the error goes to the old terms; 0 is KLMS with step 1 / (noise + k(x, x))",
-            "1 / unit of the kernel",
-            not_negative,
-        ),
-    ] = 1.0
-    noise: OneNoise = 0.01
-
-    _rule = rules.BETA_KLMS
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Terms = 500,
+        depth: Depth = 1,
+        beta: Annotated[
+            float,
+            Setting(
+                "how much of the error goes to the old terms; 0 is KLMS with step 1 / (noise + k(x, x))",
+                "1 / unit of the kernel",
+                not_negative,
+            ),
+        ] = 1.0,
+        noise: OneNoise = 0.01,
+    ) -> None:
+        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._compose(rules.BETA_KLMS, Window(depth), {"beta": beta, "noise": noise}, kernel, capacity)
 
     def implied_variance(self, x: Any) -> float:
         """Return the variance of the function that the update assumes at a row that would come next, Eq. (14).
@@ -161,7 +208,7 @@ class BetaKLMS(Expansion):
         return float(columns[3, 0, 0])
 
 
-class NORMA(Expansion):
+class NORMA(Filter):
     """Kernel least mean squares with forgetting: all coefficients decay at every row [Kivinen, Smola, Williamson 2004].
 
     A full filter drops its oldest term, which has decayed longest, for each new one.
@@ -174,24 +221,31 @@ class NORMA(Expansion):
         1.0
     """
 
-    step: Step = 0.5
-    regularization: Annotated[
-        float,
-        Setting(
-            "each learned row multiplies the coefficients by 1 - step * regularization, which must stay above 0; 0 "
-            "is KLMS",
-            "unit of the kernel",
-            not_negative,
-        ),
-    ] = 1e-3
-
-    _rule = rules.NORMA
     _units_of_variance = (("step", -1), ("regularization", 1))
 
-    def _from_settings(self, given: Given) -> None:
-        if given.step * given.regularization >= 1:
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Terms = 500,
+        depth: Depth = 1,
+        step: Step = 0.5,
+        regularization: Annotated[
+            float,
+            Setting(
+                "each learned row multiplies the coefficients by 1 - step * regularization, which must stay above 0; 0 "
+                "is KLMS",
+                "unit of the kernel",
+                not_negative,
+            ),
+        ] = 1e-3,
+    ) -> None:
+        if step * regularization >= 1:
             raise ValueError(
                 "step * regularization must be below 1, or every row forgets all; got "
-                f"{given.step!r} * {given.regularization!r}. Use a smaller regularization."
+                f"{step!r} * {regularization!r}. Use a smaller regularization."
             )
-        super()._from_settings(given)
+        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._compose(rules.NORMA, Window(depth), {"step": step, "regularization": regularization}, kernel, capacity)

@@ -6,12 +6,22 @@ from typing import Annotated
 
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
-from streamgp.process.shorthand import FlatReservoir
-from streamgp.settings import Given, Setting
-from streamgp.vocabulary import positive
+from streamgp.process.memory import ReservoirSetting
+from streamgp.process.shorthand import reservoir_of
+from streamgp.settings import Setting
+from streamgp.vocabulary import (
+    Connectivity,
+    Feedback,
+    InputScale,
+    Retention,
+    Seed,
+    SpectralRadius,
+    Units,
+    positive,
+)
 
 
-class SGDESN(FlatReservoir, Filter):
+class SGDESN(Filter):
     """Echo-state network with a linear readout on [state; x; 1], learned by stochastic gradient [soh2014 II].
 
     Example:
@@ -23,13 +33,24 @@ class SGDESN(FlatReservoir, Filter):
         True
     """
 
-    step: Annotated[
-        float,
-        Setting(
-            "learning rate: a row makes good the part step * |[state; x; 1]|^2 of its own error; keep that below 1",
-            check=positive,
-        ),
-    ] = 0.01
-
-    def _from_settings(self, given: Given) -> None:
-        self._compose(rules.SGD, self._reservoir_of(given), {"step": given.step})
+    def __init__(
+        self,
+        reservoir: ReservoirSetting = None,
+        *,
+        units: Units = 100,
+        spectral_radius: SpectralRadius = 0.9,
+        retention: Retention = 0.0,
+        connectivity: Connectivity = 0.1,
+        input_scale: InputScale = 1.0,
+        feedback: Feedback = None,
+        seed: Seed = 0,
+        step: Annotated[
+            float,
+            Setting(
+                "learning rate: a row makes good the part step * |[state; x; 1]|^2 of its own error; keep that below 1",
+                check=positive,
+            ),
+        ] = 0.01,
+    ) -> None:
+        memory = reservoir_of(reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed)
+        self._compose(rules.SGD, memory, {"step": step})

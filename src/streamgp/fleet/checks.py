@@ -52,7 +52,7 @@ def conditions(models: Models, rows: Rows, came: Arrival, noise: Any, time: Any)
     p = (models._shape.p or 1) if rows.Y is None else rows.Y.shape[1]
     result = np.full((len(rows.X), NOISE + (1 if recipe._shared else p)), np.nan)
     if noise is not None:
-        if models._together and (why := recipe._refuses_noise(p)):  # other models say so themselves
+        if models._together and (why := recipe._cannot("weigh", p)):  # other models say so themselves
             raise ValueError(why)
         given = rows._replace(conditions=noises(noise, came, p))
         _by_model(given, lambda part: _noises(models, part))
@@ -77,8 +77,7 @@ def _refuse_times(models: Models, rows: Rows, without: bool) -> None:
     assert rows.conditions is not None
     assert rows.Y is not None
     time, learned = None if without else rows.conditions[:, TIME], np.asarray((~np.isnan(rows.Y)).any(axis=1))
-    for one in models._single(int(rows.models[0]))._family():
-        one._refuse_times(time, learned, len(learned) > 1)
+    models._single(int(rows.models[0]))._refuse_times(time, learned, len(learned) > 1)
 
 
 def refuse_past(models: Models, rows: Rows) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.lanes import ISSUE, LEARN, TAKE, TRACK, Lanes, listed
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction, joined
@@ -72,7 +73,7 @@ class CpuEngine:
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next."""
         return joined(
-            self._each_part(rows, lambda model, part: _told(model, model._predicted(part.X, part.conditions)))
+            self._each_part(rows, lambda model, part: _told(model, passing.predicted(model, part.X, part.conditions)))
         )
 
     def _each_part(self, rows: Rows, work: Callable[[Any, Rows], Result]) -> list[Result]:

@@ -60,7 +60,7 @@ class EachEngine:
     def predict(self, rows: Rows) -> Prediction:
 
         def predicted(model: Any, own: Rows) -> Prediction:
-            told: Prediction = model._told(list(model._predicted(own.X, _times_ahead(model, own))))
+            told: Prediction = model._told(list(passing.predicted(model, own.X, _times_ahead(model, own))))
             return told
 
         return joined(self._run(rows, predicted))

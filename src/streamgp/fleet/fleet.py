@@ -225,7 +225,7 @@ class Fleet(Models):
         came, X, _ = self._arrived(X, ids, as_came=True)
         grouped = came.rows(X)
         if not len(grouped.X):
-            return self._shaped(self._prototype._empty(), came)
+            return self._shaped(passing.nothing(self._prototype), came)
         if self._engine is None or not self._engine.checks_rows:
             checks.refuse(self, grouped)
         if time is not None:
@@ -235,7 +235,7 @@ class Fleet(Models):
             checks.refuse_past(self, grouped)
         if self._engine is None and not self._own:  # all models are the prior
             prior = passing.started_for(self._recipe, grouped.X)
-            prediction = prior._told(list(prior._predicted(grouped.X, grouped.conditions)))
+            prediction = prior._told(list(passing.predicted(prior, grouped.X, grouped.conditions)))
         elif self._engine is None:
             begun = self.clone()
             begun._begin(grouped, scalar=True)
@@ -266,7 +266,7 @@ class Fleet(Models):
         rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
         if not len(rows.X):
-            return self._shaped(self._prototype._empty(), came)._with(ticket=tickets[came.back])
+            return self._shaped(passing.nothing(self._prototype), came)._with(ticket=tickets[came.back])
         checks.refuse(self, rows)
         with self._undone_on_error(rows):
             if not self._shape.covers(certain=False):
@@ -366,7 +366,7 @@ class Fleet(Models):
     ) -> Any:
         rows = came.rows(X, Y)
         if not len(rows.X):
-            return self._shaped(self._prototype._empty(), came) if report else None
+            return self._shaped(passing.nothing(self._prototype), came) if report else None
         if self._engine is None or not self._engine.checks_rows:
             checks.refuse(self, rows)
         rows = rows._replace(conditions=checks.conditions(self, rows, came, noise, time))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
@@ -91,7 +92,7 @@ class Models(Saved):
         """Allocate for the first rows, or for the first target."""
         probe = self._recipe.clone()  # it may know how many outputs there are before the first target
         Y = None if rows.Y is None else rows.Y[:1]
-        probe._begin(rows.X[:1], Y, scalar, Y is not None, many=True)
+        passing.begin(probe, rows.X[:1], Y, scalar, Y is not None, many=True)
         self._prepare(probe._shape)
 
     def _begin_models(self, engine: Engine, models: np.ndarray, shape: Shape) -> None:

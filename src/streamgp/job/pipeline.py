@@ -203,7 +203,7 @@ class Pipeline:
         """The predictions of rows that have not come yet."""
         h, rows = self.horizon, self.yardsticks.upcoming()
         numbers, model = np.arange(self.rows + 1, self.rows + h + 1), model_with(self.model, "upcoming")
-        coming = self.stream._empty() if model is None else model.upcoming()
+        coming = passing.nothing(self.stream) if model is None else model.upcoming()
         missing = np.full(h - len(coming), np.nan)  # before the first rows
         p = coming._each(lambda column: np.concatenate([missing, column.reshape(-1)]))
         predicted = self._columns(p, numbers, np.full(h, np.nan), rows)
@@ -261,7 +261,7 @@ class Pipeline:
         """The prediction of no rows."""
         none = np.empty(0)
         return self._judged(
-            self._columns(self.stream._empty(), np.arange(0), none, self.yardsticks.none)._replace(learned=none)
+            self._columns(passing.nothing(self.stream), np.arange(0), none, self.yardsticks.none)._replace(learned=none)
         )
 
     def _judged(self, predicted: PredictedRows) -> PredictedRows:
@@ -336,7 +336,7 @@ class Pipeline:
             known = stream._shape.covers(certain=True)
             with passing.whole(stream, quick=known):
                 if not known:
-                    stream._begin(x, Y, True, True, many=False)
+                    passing.begin(stream, x, Y, True, True, many=False)
                 Y = stream._screened(Y)
                 stream._pass(ONE[LEARN], x, Y, conditions, waited[t : t + 1].copy())
             learned[t] = Y[0, 0]

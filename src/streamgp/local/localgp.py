@@ -12,6 +12,7 @@ from streamgp.arrays import Layout, Model, Numbers
 from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
+from streamgp.contract.model import Ability
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import copy, dot, fill
@@ -146,8 +147,8 @@ class LocalGP(CompiledModel):
         numbers.work.parameters[:] = kernel.parameters
         self._place(numbers)
 
-    def _refuses_noise(self, p: int) -> str:
-        return ""
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        return "" if what == "weigh" else super()._cannot(what, p)
 
     # What can be read.
 

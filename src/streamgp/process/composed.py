@@ -46,6 +46,7 @@ def compose(
     noise = model._likelihood.noise
     model._features = _part("features", features, Features, "Basis(kernel), Fourier(...) or Linear(...)")
     model._memory = Window(1) if memory is None else _part("memory", memory, Memory, "Window(3) or Reservoir(50)")
+    model._recalls = model._memory.recalls
     model._budget = Budget() if budget is None else _part("budget", budget, Budget, "Budget(capacity=100)")
     model._forgetting = (
         NoForgetting()

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.contract import freerun, spacing
+from streamgp.contract import freerun, passing, spacing
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, any_of
-from streamgp.contract.model import Change, Relevance
+from streamgp.contract.model import Ability, Change, Relevance
 from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.kernels import SquaredExponential
 from streamgp.kernels.temporal import COORDINATES, BesideInputs, Component
@@ -177,20 +177,22 @@ class OnlineGP(CompiledModel):
         return columns
 
     def _prior_mean(self, X: FloatArray) -> Maybe:
+        """What the model says of rows before any data; None: 0."""
         return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)
-
-    def _refuses_free_run(self) -> str:
-        if not math.isnan(self._likelihood.noise_ratio):
-            return ""
-        return (
-            "simulate and forecast feed a model with numbers that it draws itself, which they cannot with "
-            f"likelihood={self._likelihood!r}; use a model of its own for each step ahead"
-        )
 
     def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
         refuse_targets(self._likelihood, Y, many=many)
 
-    def _refuses_noise(self, p: int) -> str:
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        if what == "forget":
+            return super()._cannot(what) if self._least_squares or self._keeps_rows else ""
+        if what == "simulate":
+            if not math.isnan(self._likelihood.noise_ratio):
+                return ""
+            return (
+                "simulate and forecast feed a model with numbers that it draws itself, which they cannot with "
+                f"likelihood={self._likelihood!r}; use a model of its own for each step ahead"
+            )
         if self._least_squares:
             return (
                 "noise=0 is least squares, in which all rows count alike; build the model with a noise above 0 to give "
@@ -205,10 +207,11 @@ class OnlineGP(CompiledModel):
             return f"only Gaussian noise can differ from row to row; this model has likelihood={self._likelihood!r}"
         return ""
 
-    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
         if self._terms and time is not None:
-            self._refuse_past(time, many=many, follow=True)
-        if not self._forgetting.half_life or not learned.any():
+            now = np.nan if self._d is None else self._state.clock[LEARNED, 0]
+            refuse_past(time, now, many=many, follow=learned is not None)
+        if learned is None or not self._forgetting.half_life or not learned.any():
             return
         if time is None:
             raise ValueError(
@@ -231,16 +234,12 @@ class OnlineGP(CompiledModel):
                 "nothing was learned. Sort the rows by time, or give a row that comes late the time at which it comes"
             )
 
-    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
-        if self._terms:
-            refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
-
     def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
         if self._likelihood.kind != observation.GAUSSIAN:
             raise ValueError(
                 f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
             )
-        predicted = self._told(list(self._predicted(X, conditions)))
+        predicted = self._told(list(passing.predicted(self, X, conditions)))
         times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
         by_mean, by_variance = slopes(self, X, self._later(times))
         if self._mean is not None:
@@ -252,7 +251,7 @@ class OnlineGP(CompiledModel):
     def _uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
         kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
         level = self._mean is None or isinstance(self._mean, float)
-        plain = gaussian and self.has_variance and not self._recalls_rows()
+        plain = gaussian and self.has_variance and not self._recalls
         if not (isinstance(kernel, SquaredExponential) and plain and level):
             return super()._uncertain(X, P, conditions)
         function, d = Function(self), X.shape[1]
@@ -314,22 +313,15 @@ class OnlineGP(CompiledModel):
         prior = self._prior_mean(x[None])
         return x, above if prior is None else above + prior[0]
 
-    def _recalls_rows(self) -> bool:
-        return self._memory.recalls
-
     def forget(self, factor: float) -> None:
         number("factor", factor, above=0, at_most=1)
-        if why := self._cannot_forget_because:
+        if why := self._cannot("forget"):
             raise ValueError(why)
         if self._d is None or factor == 1:
             return
         rare.forget(self._numbers, factor)
 
     forget.__doc__ = CompiledModel.forget.__doc__
-
-    @property
-    def _cannot_forget_because(self) -> str:
-        return super()._cannot_forget_because if self._least_squares or self._keeps_rows else ""
 
     # What can be read.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Annotated, Any, Self
 
 from streamgp.kernels.temporal import BesideInputs
@@ -10,9 +9,8 @@ from streamgp.process.features import Fourier
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import LinearMean, MeanSetting
 from streamgp.process.memory import Window
-from streamgp.process.onlinegp import Adapt
-from streamgp.recipes.recipe import Recipe
-from streamgp.settings import Given, Setting
+from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.settings import Setting
 from streamgp.vocabulary import (
     Depth,
     Form,
@@ -28,33 +26,7 @@ from streamgp.vocabulary import (
 )
 
 
-class Spectral(Recipe):
-    """A GP with the random Fourier features of a kernel [gijsberts2013 3]."""
-
-    features: Frequencies = field(default=100, kw_only=False)
-    lengthscale: Lengthscale = None
-    variance: Variance = 1.0
-    noise: Noise = DEFAULT_NOISE
-    seed: FrequencySeed = 0
-    frequencies: GivenFrequencies = None
-    form: Form = "cholesky"
-    depth: Depth = 1
-    outputs: Outputs = "shared"
-    order: SpectralOrder = None
-    orthogonal: Orthogonal = False
-    mean: MeanSetting = None
-
-    def _parts(self, given: Given) -> dict[str, Any]:
-        # Coordinates beside the features need a covariance.
-        alone = not isinstance(given.mean, LinearMean) and getattr(given, "time", None) is None
-        return {
-            "features": Fourier(**given.of(Fourier)),
-            "memory": Window(given.depth),
-            "form": given.form if alone else "covariance",
-        }
-
-
-class ISSGPR(Spectral):
+class ISSGPR(OnlineGP):
     """Incremental sparse spectrum Gaussian process regression [gijsberts2013].
 
     Example:
@@ -65,12 +37,42 @@ class ISSGPR(Spectral):
         1.98
     """
 
-    likelihood: LikelihoodSetting = None
-    adapt: Annotated[
-        Adapt,
-        Setting("SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay"),
-    ] = None
-    time: BesideInputs = None
+    def __init__(
+        self,
+        features: Frequencies = 100,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
+        noise: Noise = DEFAULT_NOISE,
+        seed: FrequencySeed = 0,
+        frequencies: GivenFrequencies = None,
+        form: Form = "cholesky",
+        depth: Depth = 1,
+        outputs: Outputs = "shared",
+        order: SpectralOrder = None,
+        orthogonal: Orthogonal = False,
+        mean: MeanSetting = None,
+        likelihood: LikelihoodSetting = None,
+        adapt: Annotated[
+            Adapt,
+            Setting(
+                "SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay"
+            ),
+        ] = None,
+        time: BesideInputs = None,
+    ) -> None:
+        parts = Fourier(
+            features,
+            lengthscale=lengthscale,
+            variance=variance,
+            seed=seed,
+            frequencies=frequencies,
+            order=order,
+            orthogonal=orthogonal,
+        )
+        # Coordinates beside the features need a covariance.
+        form = "covariance" if isinstance(mean, LinearMean) or time is not None else form
+        self._compose(parts, Window(depth), noise, None, None, adapt, outputs, form, likelihood, time, mean)
 
     @classmethod
     def from_batch(cls, batch: Any, **settings: Any) -> Self:
@@ -83,7 +85,7 @@ class ISSGPR(Spectral):
         return cls(**(batch.stream_settings() | settings))
 
 
-class IRFRR(Spectral):
+class IRFRR(OnlineGP):
     """Incremental random-features ridge regression: the mean of I-SSGPR, its ancestor, no variance [gijsberts2013].
 
     Example:
@@ -96,4 +98,30 @@ class IRFRR(Spectral):
 
     has_variance = False
 
-    noise: Annotated[Noise, Setting("the ridge: the weight of |w|^2 against the squared errors")] = 0.01
+    def __init__(
+        self,
+        features: Frequencies = 100,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
+        noise: Annotated[Noise, Setting("the ridge: the weight of |w|^2 against the squared errors")] = 0.01,
+        seed: FrequencySeed = 0,
+        frequencies: GivenFrequencies = None,
+        form: Form = "cholesky",
+        depth: Depth = 1,
+        outputs: Outputs = "shared",
+        order: SpectralOrder = None,
+        orthogonal: Orthogonal = False,
+        mean: MeanSetting = None,
+    ) -> None:
+        parts = Fourier(
+            features,
+            lengthscale=lengthscale,
+            variance=variance,
+            seed=seed,
+            frequencies=frequencies,
+            order=order,
+            orthogonal=orthogonal,
+        )
+        form = "covariance" if isinstance(mean, LinearMean) else form
+        self._compose(parts, Window(depth), noise, outputs=outputs, form=form, mean=mean)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,16 +9,18 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from streamgp.contract.saved import Shape
-from streamgp.kernels import KernelSetting, SquaredExponential
+from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
+from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Basis
-from streamgp.process.shorthand import ShortKernel
+from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
+from streamgp.process.mean import MeanSetting
+from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.process.started import SLACK, place_points
-from streamgp.recipes.recipe import Posterior, Recipe
-from streamgp.settings import FloatArray, Given, Setting, real_matrix, whole
-from streamgp.vocabulary import INPUTS, Jitter
+from streamgp.settings import FloatArray, Setting, real_matrix, whole
+from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
 
 
-class RecursiveGP(Posterior, ShortKernel, Recipe):
+class RecursiveGP(OnlineGP):
     """Recursive Gaussian process regression on basis points that are given and stay [huber2013].
 
     Example:
@@ -30,27 +31,36 @@ class RecursiveGP(Posterior, ShortKernel, Recipe):
         (0.99, 200.0)
     """
 
-    basis: Annotated[
-        Any, Setting("(m, d) basis points; see grid and kmeans", INPUTS, partial(real_matrix, shape="(m, d)"))
-    ] = field(kw_only=False)
-    kernel: KernelSetting = SquaredExponential()
-    jitter: Jitter = 0.0
-    batch: Annotated[
-        int,
-        Setting(
-            "rows learned together by learn_many and track: b rows are predicted, then learned; learn_one is a "
-            "batch of one; rows of a batch share their residual, so that other batches give slightly other results",
-            "rows",
-            whole,
-        ),
-    ] = 1
-
-    def _from_settings(self, given: Given) -> None:
-        self._batch = given.batch
-        super()._from_settings(given)
-
-    def _parts(self, given: Given) -> dict[str, Any]:
-        return {"features": Basis(self._kernel_of(given), jitter=given.jitter, points=given.basis), "memory": None}
+    def __init__(
+        self,
+        basis: Annotated[
+            Any, Setting("(m, d) basis points; see grid and kmeans", INPUTS, partial(real_matrix, shape="(m, d)"))
+        ],
+        *,
+        kernel: KernelSetting = SquaredExponential(),
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
+        time: BesideInputs = None,
+        mean: MeanSetting = None,
+        jitter: Jitter = 0.0,
+        batch: Annotated[
+            int,
+            Setting(
+                "rows learned together by learn_many and track: b rows are predicted, then learned; learn_one is a "
+                "batch of one; rows of a batch share their residual, so that other batches give slightly other results",
+                "rows",
+                whole,
+            ),
+        ] = 1,
+    ) -> None:
+        self._batch = batch
+        prior = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        features = Basis(prior, jitter=jitter, points=basis)
+        self._compose(features, None, noise, None, None, adapt, outputs, None, likelihood, time, mean)
 
     def insert(self, points: Any) -> None:
         """Add basis points where the function is needed more finely; all that was learned stays [huber2013 4].

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compile_now, entry
 from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Ability, StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 
@@ -72,9 +72,8 @@ class Naive(StreamModel):
         """There is no certainty that could fade: nothing happens."""
         number("factor", factor, above=0, at_most=1)
 
-    @property
-    def _cannot_forget_because(self) -> str:
-        return ""
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        return "" if what == "forget" else super()._cannot(what, p)
 
     @property
     def rows_seen(self) -> int:

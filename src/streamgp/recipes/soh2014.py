@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated
 
-from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential
+from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential, described_kernel
+from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
 from streamgp.process.forgetting import Injection, forgetting_of
+from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
-from streamgp.process.memory import Window
-from streamgp.process.shorthand import FlatReservoir, ShortKernel
-from streamgp.recipes.recipe import Posterior, Recipe
-from streamgp.settings import Given, Setting
+from streamgp.process.memory import ReservoirSetting, Window
+from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.process.shorthand import reservoir_of
+from streamgp.settings import Setting
 from streamgp.vocabulary import (
     Absorb,
     Capacity,
+    Connectivity,
     Depth,
     Evict,
+    Feedback,
     Forgetting,
     HalfLife,
+    InputScale,
     Jitter,
+    Noise,
     Novelty,
     OneNoise,
     Outputs,
     Removal,
+    Retention,
+    Seed,
+    ShortLengthscale,
+    ShortVariance,
+    SpectralRadius,
     StateLengthscale,
     TemporalLengthscale,
+    Units,
     positive,
 )
 
 
-class Sparse(Posterior, ShortKernel, Recipe):
-    """A sparse online GP, whatever it remembers [soh2014 III]."""
-
-    capacity: Capacity = 100
-    novelty: Novelty = 1e-3
-    jitter: Jitter = 0.0
-    absorb: Absorb = "fitc"
-    evict: Evict = "paper"
-    removal: Removal = "marginal"
-
-    def _parts(self, given: Given) -> dict[str, Any]:
-        return {
-            "features": Basis(self._kernel_of(given), jitter=given.jitter),
-            "memory": self._reservoir_of(given) if isinstance(self, FlatReservoir) else Window(given.depth),
-            "budget": Budget(**given.of(Budget)),
-        }
-
-
-class SOGP(Sparse):
+class SOGP(OnlineGP):
     """Sparse online Gaussian process [soh2014 III; Csato and Opper 2002].
 
     A row that is novel becomes a basis point, any other is absorbed into the posterior; when there are too many basis
@@ -64,10 +57,32 @@ class SOGP(Sparse):
         1.98
     """
 
-    depth: Depth = 1
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
+        time: BesideInputs = None,
+        mean: MeanSetting = None,
+        capacity: Capacity = 100,
+        novelty: Novelty = 1e-3,
+        jitter: Jitter = 0.0,
+        absorb: Absorb = "fitc",
+        evict: Evict = "paper",
+        removal: Removal = "marginal",
+        depth: Depth = 1,
+    ) -> None:
+        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter)
+        budget = Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal)
+        self._compose(features, Window(depth), noise, budget, None, adapt, outputs, None, likelihood, time, mean)
 
 
-class OESGP(Sparse, FlatReservoir):
+class OESGP(OnlineGP):
     """Online echo-state Gaussian process: a sparse online GP on the state of a reservoir and the input [soh2014 III].
 
     Example:
@@ -79,11 +94,40 @@ class OESGP(Sparse, FlatReservoir):
         True
     """
 
-    kernel: KernelSetting = SquaredExponential()
-    lengthscale: StateLengthscale = None
+    def __init__(
+        self,
+        reservoir: ReservoirSetting = None,
+        *,
+        units: Units = 100,
+        spectral_radius: SpectralRadius = 0.9,
+        retention: Retention = 0.0,
+        connectivity: Connectivity = 0.1,
+        input_scale: InputScale = 1.0,
+        feedback: Feedback = None,
+        seed: Seed = 0,
+        kernel: KernelSetting = SquaredExponential(),
+        lengthscale: StateLengthscale = None,
+        variance: ShortVariance = None,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
+        time: BesideInputs = None,
+        mean: MeanSetting = None,
+        capacity: Capacity = 100,
+        novelty: Novelty = 1e-3,
+        jitter: Jitter = 0.0,
+        absorb: Absorb = "fitc",
+        evict: Evict = "paper",
+        removal: Removal = "marginal",
+    ) -> None:
+        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter)
+        memory = reservoir_of(reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed)
+        budget = Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal)
+        self._compose(features, memory, noise, budget, None, adapt, outputs, None, likelihood, time, mean)
 
 
-class OIESGP(Sparse):
+class OIESGP(OnlineGP):
     """Online infinite echo-state Gaussian process: a sparse online GP with a recursive kernel [soh2014 IV].
 
     Example:
@@ -95,18 +139,40 @@ class OIESGP(Sparse):
         True
     """
 
-    depth: Depth = field(default=20, kw_only=False)
-    kernel: KernelSetting = RecursiveSquaredExponential()
-    temporal_lengthscale: Annotated[
-        TemporalLengthscale | None,
-        Setting(
-            "sigma_rho of the default kernel, in place of a kernel of your own; the nearer to 1 from above, the "
-            "longer the memory; None: 1.2"
-        ),
-    ] = None
+    def __init__(
+        self,
+        depth: Depth = 20,
+        *,
+        kernel: KernelSetting = RecursiveSquaredExponential(),
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
+        time: BesideInputs = None,
+        mean: MeanSetting = None,
+        capacity: Capacity = 100,
+        novelty: Novelty = 1e-3,
+        jitter: Jitter = 0.0,
+        absorb: Absorb = "fitc",
+        evict: Evict = "paper",
+        removal: Removal = "marginal",
+        temporal_lengthscale: Annotated[
+            TemporalLengthscale | None,
+            Setting(
+                "sigma_rho of the default kernel, in place of a kernel of your own; the nearer to 1 from above, the "
+                "longer the memory; None: 1.2"
+            ),
+        ] = None,
+    ) -> None:
+        short = {"lengthscale": lengthscale, "variance": variance, "temporal_lengthscale": temporal_lengthscale}
+        features = Basis(described_kernel(kernel, RecursiveSquaredExponential(), **short), jitter=jitter)
+        budget = Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal)
+        self._compose(features, Window(depth), noise, budget, None, adapt, outputs, None, likelihood, time, mean)
 
 
-class RLSESN(FlatReservoir, Recipe):
+class RLSESN(OnlineGP):
     """Echo-state network with a linear readout on [state; x; 1], learned by recursive least squares [soh2014 II].
 
     Example:
@@ -118,22 +184,31 @@ class RLSESN(FlatReservoir, Recipe):
         True
     """
 
-    delta: Annotated[
-        float,
-        Setting("P starts as I / delta: small follows the first rows closely, large regularizes", check=positive),
-    ] = 1e-2
-    forgetting: Forgetting = 1.0
-    half_life: HalfLife = None
-    noise: Annotated[
-        OneNoise, Setting("variance of the observation noise; it scales the error bars, not the means")
-    ] = 1.0
-    outputs: Outputs = "shared"
-    mean: MeanSetting = None
-
-    def _parts(self, given: Given) -> dict[str, Any]:
+    def __init__(
+        self,
+        reservoir: ReservoirSetting = None,
+        *,
+        units: Units = 100,
+        spectral_radius: SpectralRadius = 0.9,
+        retention: Retention = 0.0,
+        connectivity: Connectivity = 0.1,
+        input_scale: InputScale = 1.0,
+        feedback: Feedback = None,
+        seed: Seed = 0,
+        delta: Annotated[
+            float,
+            Setting("P starts as I / delta: small follows the first rows closely, large regularizes", check=positive),
+        ] = 1e-2,
+        forgetting: Forgetting = 1.0,
+        half_life: HalfLife = None,
+        noise: Annotated[
+            OneNoise, Setting("variance of the observation noise; it scales the error bars, not the means")
+        ] = 1.0,
+        outputs: Outputs = "shared",
+        mean: MeanSetting = None,
+    ) -> None:
         # [soh2014] Eq. (6) has noise 1; with noise s and P = s I / delta the means are the same.
-        return {
-            "features": Linear(given.delta / given.noise, constant=True),
-            "memory": self._reservoir_of(given),
-            "forgetting": forgetting_of(Injection, given.forgetting, given.half_life, default=1.0),
-        }
+        features = Linear(delta / noise, constant=True)
+        memory = reservoir_of(reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed)
+        fading = forgetting_of(Injection, forgetting, half_life, default=1.0)
+        self._compose(features, memory, noise, forgetting=fading, outputs=outputs, mean=mean)

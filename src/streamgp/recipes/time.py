@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.contract.joint import JointPrediction
+from streamgp.contract.model import Ability
 from streamgp.contract.prediction import Prediction
 from streamgp.kernels import Kernel
 from streamgp.kernels.temporal import COORDINATES, TimeKernel, hyperparameters
@@ -94,12 +95,10 @@ class TimeGP(OnlineGP):
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         raise ValueError("TimeGP has no derivatives by its inputs: it has none, only times")
 
-    def _refuses_free_run(self) -> str:
-        return "TimeGP feeds nothing back: use forecast(times)"
-
-    @property
-    def _cannot_forget_because(self) -> str:
-        return "TimeGP forgets by its kernel: give it a shorter lengthscale or span"
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        if what == "forget":
+            return "TimeGP forgets by its kernel: give it a shorter lengthscale or span"
+        return "TimeGP feeds nothing back: use forecast(times)" if what == "simulate" else super()._cannot(what, p)
 
     @property
     def size(self) -> int:

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
+from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
+from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis
 from streamgp.process.forgetting import BackToPrior, Injection, forgetting_of
+from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
 from streamgp.process.memory import Window
+from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.process.prior import PriorSetting
-from streamgp.process.shorthand import ShortKernel
-from streamgp.recipes.recipe import Posterior, Recipe
-from streamgp.settings import Given, Setting, one_of
-from streamgp.vocabulary import Absorb, Capacity, Depth, HalfLife, Jitter, Novelty, OneNoise, not_negative
+from streamgp.settings import Setting, one_of
+from streamgp.vocabulary import (
+    Absorb,
+    Capacity,
+    Depth,
+    HalfLife,
+    Jitter,
+    Noise,
+    Novelty,
+    OneNoise,
+    Outputs,
+    ShortLengthscale,
+    ShortVariance,
+    not_negative,
+)
 from streamgp.vocabulary import Forgetting as Factor
 
 MODES: dict[str, type[BackToPrior | Injection]] = {"back-to-prior": BackToPrior, "injection": Injection}
 FACTOR = 0.9995
 
+KeptRows = Annotated[Capacity, Setting("rows kept", "rows")]
+Regularization = Annotated[OneNoise, Setting("variance of the observation noise, the regularization")]
 
-class KRLS(ShortKernel, Recipe):
+
+class KRLS(OnlineGP):
     """Kernel recursive least squares with approximate linear dependency [vanvaerenbergh2016 3.1; Engel et al. 2004].
 
     A novel row joins the dictionary, any other is folded in. With noise 0 it is least squares on the dictionary.
@@ -33,30 +51,33 @@ class KRLS(ShortKernel, Recipe):
         2.0
     """
 
-    novelty: Annotated[Novelty, Setting("a row joins the dictionary when gamma2 >= novelty * k(x, x)")] = 1e-3
-    noise: Annotated[
-        OneNoise, Setting("variance of the observation noise; 0: plain least squares", check=not_negative)
-    ] = 0.01
-    capacity: Annotated[Capacity, Setting("most basis points; a full dictionary folds every row in")] = 100
-    depth: Depth = 1
-    absorb: Annotated[
-        Absorb,
-        Setting(
-            'how a row that is not admitted is learned: "dtc" (the paper\'s) drops its residual gamma2, "fitc" '
-            "counts it as noise, so that a full dictionary does not become sure of what it cannot express"
-        ),
-    ] = "dtc"
-    mean: MeanSetting = None
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        novelty: Annotated[Novelty, Setting("a row joins the dictionary when gamma2 >= novelty * k(x, x)")] = 1e-3,
+        noise: Annotated[
+            OneNoise, Setting("variance of the observation noise; 0: plain least squares", check=not_negative)
+        ] = 0.01,
+        capacity: Annotated[Capacity, Setting("most basis points; a full dictionary folds every row in")] = 100,
+        depth: Depth = 1,
+        absorb: Annotated[
+            Absorb,
+            Setting(
+                'how a row that is not admitted is learned: "dtc" (the paper\'s) drops its residual gamma2, "fitc" '
+                "counts it as noise, so that a full dictionary does not become sure of what it cannot express"
+            ),
+        ] = "dtc",
+        mean: MeanSetting = None,
+    ) -> None:
+        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance))
+        budget = Budget(capacity, novelty=novelty, absorb=absorb, evict="never")
+        self._compose(features, Window(depth), noise, budget, mean=mean)
 
-    def _parts(self, given: Given) -> dict[str, Any]:
-        return {
-            "features": Basis(self._kernel_of(given)),
-            "memory": Window(given.depth),
-            "budget": Budget(**given.of(Budget), evict="never"),
-        }
 
-
-class KRLST(Posterior, ShortKernel, Recipe):
+class KRLST(OnlineGP):
     """Kernel recursive least squares tracker [vanvaerenbergh2016 2.2].
 
     Forgets, admits every row, and prunes the basis point whose loss changes the mean least.
@@ -69,58 +90,45 @@ class KRLST(Posterior, ShortKernel, Recipe):
         1
     """
 
-    capacity: Capacity = 100
-    forgetting: Factor = FACTOR
-    half_life: HalfLife = None
-    mode: Annotated[
-        str, Setting('of forgetting: "back-to-prior" or "injection" (of uncertainty)', check=one_of(*MODES))
-    ] = "back-to-prior"
-    jitter: Jitter = 1e-6
-    depth: Depth = 1
-    estimate_power: Annotated[
-        bool,
-        Setting(
-            "noise and the kernel's variance count only as a ratio; the power of the signal is estimated from the "
-            "errors, discounted as the posterior is, and scales the error bars; the means do not change"
-        ),
-    ] = False
-    prior: PriorSetting = None
-
-    def _from_settings(self, given: Given) -> None:
-        if given.prior is not None:
-            begun = given.prior.begun(given.lengthscale, given.variance, given.noise)
-            given.lengthscale, given.variance, given.noise = begun
-        self._estimate_power = bool(given.estimate_power)
-        super()._from_settings(given)
-
-    def _parts(self, given: Given) -> dict[str, Any]:
-        return {
-            "features": Basis(self._kernel_of(given), jitter=given.jitter),
-            "memory": Window(given.depth),
-            "budget": Budget(given.capacity, novelty=0.0, evict="error"),
-            "forgetting": forgetting_of(MODES[given.mode], given.forgetting, given.half_life, FACTOR),
-        }
-
-
-class KeptRows(ShortKernel, Recipe):
-    """The exact GP on some of the rows; which one leaves is the difference between these models."""
-
-    capacity: Annotated[Capacity, Setting("rows kept", "rows")] = 100
-    noise: Annotated[OneNoise, Setting("variance of the observation noise, the regularization")] = 0.01
-    depth: Depth = 1
-    mean: MeanSetting = None
-
-    _evict = "oldest"
-
-    def _parts(self, given: Given) -> dict[str, Any]:
-        return {
-            "features": Basis(self._kernel_of(given)),
-            "memory": Window(given.depth),
-            "budget": Budget(given.capacity, novelty=0.0, evict=self._evict, removal="discard"),
-        }
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
+        time: BesideInputs = None,
+        mean: MeanSetting = None,
+        capacity: Capacity = 100,
+        forgetting: Factor = FACTOR,
+        half_life: HalfLife = None,
+        mode: Annotated[
+            str, Setting('of forgetting: "back-to-prior" or "injection" (of uncertainty)', check=one_of(*MODES))
+        ] = "back-to-prior",
+        jitter: Jitter = 1e-6,
+        depth: Depth = 1,
+        estimate_power: Annotated[
+            bool,
+            Setting(
+                "noise and the kernel's variance count only as a ratio; the power of the signal is estimated from the "
+                "errors, discounted as the posterior is, and scales the error bars; the means do not change"
+            ),
+        ] = False,
+        prior: PriorSetting = None,
+    ) -> None:
+        if prior is not None:
+            lengthscale, variance, noise = prior.begun(lengthscale, variance, noise)
+        self._estimate_power = bool(estimate_power)
+        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter)
+        budget = Budget(capacity, novelty=0.0, evict="error")
+        fading = forgetting_of(MODES[mode], forgetting, half_life, FACTOR)
+        self._compose(features, Window(depth), noise, budget, fading, adapt, outputs, None, likelihood, time, mean)
 
 
-class SWKRLS(KeptRows):
+class SWKRLS(OnlineGP):
     """Sliding-window kernel recursive least squares: the exact GP on the last ``capacity`` rows.
 
     Example:
@@ -131,8 +139,23 @@ class SWKRLS(KeptRows):
         [[1.0], [2.0]]
     """
 
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: KeptRows = 100,
+        noise: Regularization = 0.01,
+        depth: Depth = 1,
+        mean: MeanSetting = None,
+    ) -> None:
+        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance))
+        budget = Budget(capacity, novelty=0.0, evict="oldest", removal="discard")
+        self._compose(features, Window(depth), noise, budget, mean=mean)
 
-class FBKRLS(KeptRows):
+
+class FBKRLS(OnlineGP):
     """Fixed-budget kernel recursive least squares: the exact GP on rows of which the best predicted leaves.
 
     Example:
@@ -143,4 +166,17 @@ class FBKRLS(KeptRows):
         2
     """
 
-    _evict = "error"
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: KeptRows = 100,
+        noise: Regularization = 0.01,
+        depth: Depth = 1,
+        mean: MeanSetting = None,
+    ) -> None:
+        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance))
+        budget = Budget(capacity, novelty=0.0, evict="error", removal="discard")
+        self._compose(features, Window(depth), noise, budget, mean=mean)

@@ -150,7 +150,7 @@ def fit_prefix(
     if len(X) == 0:
         raise ValueError("X has no rows; hyperparameters can be tuned on a first part of the stream only")
     inputs.refuse(*check(X, Y, False, np.inf), many=True)
-    prior = model._prior_mean(X)
+    prior = model._prior_mean(X) if isinstance(model, OnlineGP) else None
     if prior is not None:
         Y = Y - prior
     memory = model._memory if isinstance(model, CompiledModel) else Window(model.get_params().get("depth", 1))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from streamgp.contract import passing
 from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, PREDICT, TAKE, TELL
 from streamgp.contract.model import Shape, StreamModel
@@ -230,7 +231,7 @@ class Ahead(Late):
     def upcoming(self) -> Prediction[FloatArray]:
         """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
         if self._d is None:
-            return self._empty()
+            return passing.nothing(self)
         columns = self._parts(self._in_order())[2]
         return self._told(list(columns[:, :, 0] if self._shape.scalar else columns))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
-from streamgp.contract import inputs
+from streamgp.contract import inputs, passing
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT, noise_of, part
 from streamgp.contract.freerun import Trajectories
@@ -237,15 +237,15 @@ class Alarms(Wrapper):
     def _needs_time(self) -> bool:  # type: ignore[override]
         return self._per_second > 0 or super()._needs_time
 
-    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
-        if not self._per_second or not learned.any():
-            return
-        if time is None or not np.all(np.isfinite(time[learned])):
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
+        timed = self._per_second and learned is not None and learned.any()
+        if timed and (time is None or not np.all(np.isfinite(time[learned]))):
             raise ValueError(
                 f"rate={self._settings['rate']!r} counts alarms by time, so that every learned row needs its own: "
                 "learn_one(x, y, time=t), track(X, Y, time=times); nothing was learned. Without times give the rate "
                 "for each row, such as rate=1e-3"
             )
+        super()._refuse_times(time, learned, many)
 
     def _budgets(self, conditions: FloatArray | None, n: int, clock: FloatArray) -> FloatArray:
         """Of each row its budget, (n,); a rate by time is spread over rows by the mean time between them so far."""
@@ -348,7 +348,7 @@ class Alarms(Wrapper):
         alone = len(ops) == 1 and not within._needs_time
         numbers, undo = self.rows_seen + np.arange(len(ops)), None if alone else undo_of(within)
         if alone:
-            said = within._predicted(X[rows])
+            said = passing.predicted(within, X[rows])
         else:
             said = within._pass(predicted_too(ops), X, Y, conditions, None)[:, rows]
         said = said[: bare(within._columns)]
@@ -419,7 +419,7 @@ class Alarms(Wrapper):
         rows = np.repeat(X, X.shape[1] + 1, axis=0)
         np.fill_diagonal(rows[1:], self._state.usual[0])
         given = None if conditions is None else np.repeat(conditions, len(rows), axis=0)
-        said = self._within._told(list(self._within._predicted(rows, given)))
+        said = self._within._told(list(passing.predicted(self._within, rows, given)))
         p_values = said.p_value(np.repeat(Y, len(rows), axis=0))
         total = -np.nansum(np.log(np.maximum(p_values, surprise.LEAST_P)), axis=1)
         return np.asarray(total[0] - total[1:])
@@ -528,7 +528,7 @@ def discounted(
     """
     nats, kinds = found
     spikes = kinds == surprise.SPIKE
-    if model._refuses_noise(1):
+    if model._cannot("weigh"):
         return np.where(spikes.any(axis=1, keepdims=True) if model._shared else spikes, np.nan, Y), conditions
     width = NOISE + (1 if model._shared else Y.shape[1])
     given = np.full((len(Y), width), np.nan) if conditions is None else conditions.copy()

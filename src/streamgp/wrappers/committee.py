@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.compiled import compile_now
+from streamgp.contract import passing
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction, certain
 from streamgp.contract.lanes import ONE, PREDICT, listed, predicted_too
-from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.model import Ability, Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, option, whole
@@ -228,7 +229,7 @@ class Committee(Composite):
 
     def _weighable(self, member: StreamModel, conditions: FloatArray, bare: FloatArray | None) -> FloatArray | None:
         """Conditions of rows as a member takes them: without a noise if it cannot weigh rows by it."""
-        return bare if member._refuses_noise(1) else conditions
+        return bare if member._cannot("weigh") else conditions
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         """What one of the members would not learn, nobody learns, and the committee does not judge them by it."""
@@ -237,10 +238,10 @@ class Committee(Composite):
             return Y
         return np.where(np.isnan(seen).any(axis=0), np.nan, Y)
 
-    def _refuses_noise(self, p: int) -> str:
+    def _cannot(self, what: Ability, p: int = 1) -> str:
         """Members that cannot weigh rows learn them with their own noise, as long as there are others."""
-        refused = [member._refuses_noise(p) for member in self._models]
-        return refused[0] if all(refused) else ""
+        refused = [member._cannot(what, p) for member in self._models]
+        return next(filter(None, refused), "") if what != "weigh" or all(refused) else ""
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
@@ -275,7 +276,9 @@ class Committee(Composite):
                 'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
             )
         joints = [
-            member._joint(X, conditions) if member.has_variance else certain(member._predicted(X, conditions)[0])
+            member._joint(X, conditions)
+            if member.has_variance
+            else certain(passing.predicted(member, X, conditions)[0])
             for member in self._models
         ]
         said = np.stack([_moments(joint.marginal) for joint in joints], axis=-1)

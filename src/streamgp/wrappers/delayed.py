@@ -100,7 +100,7 @@ class Delayed(Late):
         known = self._shape.covers(certain=False)
         with passing.whole(self, known):
             if not known:
-                self._begin(X, None, self._shape.scalar, False, many=False)
+                passing.begin(self, X, None, self._shape.scalar, False, many=False)
             passing.refuse_unfit(self, X)
             ticket = self.rows_seen
             columns = self._put(X, self._own_time(conditions))
@@ -149,7 +149,7 @@ class Delayed(Late):
         known = self._shape.covers(given)
         with passing.whole(self, known):
             if not known:
-                self._begin(waited[None, 1 : 1 + (self._d or 0)], Y, scalar, given, many=False)
+                passing.begin(self, waited[None, 1 : 1 + (self._d or 0)], Y, scalar, given, many=False)
             passing.refuse_unfit(self, waited[None, 1 : 1 + (self._d or 0)], Y)
             columns = self._parts(self._waiting[ticket][None])[2]
             self._last_targets = self._screened(Y)

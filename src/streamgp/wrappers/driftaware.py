@@ -22,6 +22,7 @@ from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers import drift
 from streamgp.wrappers.detector import Detector, share
+from streamgp.wrappers.standardize import rows_until_settled
 from streamgp.wrappers.wrapper import Wrapper
 
 WARMING, WATCHING, TRIAL = range(3)
@@ -118,7 +119,7 @@ class DriftAware(Wrapper):
     ) -> None:
         self._wrap(model)
         self._refuse_classes_and_counts("ranks the errors of numbers")
-        if why := self._cannot_forget_because:
+        if why := self._cannot("forget"):
             raise ValueError(why)
         if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
             raise ValueError("DriftAware looks at every row before it is learned: use batch=1")
@@ -134,7 +135,7 @@ class DriftAware(Wrapper):
     def _start(self, d: int, p: int) -> None:
         numbers = Numbers(LAYOUT, {"bins": drift.BINS, "outputs": p, "history": self._history}, {})
         if self._d is None:
-            numbers.counters["left"] = self._warmup + self._pristine._rows_until_settled()
+            numbers.counters["left"] = self._warmup + rows_until_settled(self._pristine)
         else:  # rows have come, but no target
             numbers.counters[:] = self._numbers.counters
         super()._start(d, p)

@@ -151,9 +151,20 @@ class CalibratedForecasts(Mapped):
 
     # Forecasts.
 
-    def _forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
-        raw = self._raw_forecast(steps, X, feedback, trajectories, seed)
+    def forecast(
+        self,
+        steps: Any,
+        X: Any = None,
+        feedback: Any = (),
+        trajectories: int = 100,
+        seed: int = 0,
+        *,
+        inputs: Any = None,
+    ) -> Prediction:
+        raw = self._raw_forecast(steps, X if inputs is None else inputs, feedback, trajectories, seed)
         return self._calibrated(raw)._shaped(scalar=self._shape.scalar, many=True)
+
+    forecast.__doc__ = StreamModel.forecast.__doc__
 
     def issue_forecast(
         self, steps: Any, X: Any = None, feedback: Any = (), trajectories: int = 100, seed: int = 0
@@ -186,7 +197,7 @@ class CalibratedForecasts(Mapped):
         """What the model within forecasts, (n, p) each."""
         if self._d is None or not self._shape.certain:
             raise ValueError("forecast goes on from the last row and target: learn some rows first")
-        raw = self._within._forecast(steps, X, feedback, trajectories, seed)
+        raw = self._within.forecast(steps, X, feedback, trajectories, seed)
         shape = len(raw.mean), self._p or 1
         parts = raw.mean, raw.variance, raw.noise
         return Prediction(*(np.array(np.broadcast_to(np.reshape(part, (shape[0], -1)), shape)) for part in parts))

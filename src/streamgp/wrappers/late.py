@@ -32,11 +32,6 @@ class Late(Wrapper):
     _said: int  # columns of a prediction that are kept
     _line_width: int
 
-    def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
-        probe = self._within.clone()  # it may know how many outputs there are before the first target
-        probe._begin(X, Y, scalar, certain, many=many)
-        self._prepare(probe._shape)
-
     def _prepare(self, shape: Shape) -> None:
         super()._prepare(shape)
         self._within._prepare(shape._replace(ahead=self._shape_within(1, 1).ahead))

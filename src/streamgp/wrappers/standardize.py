@@ -13,7 +13,7 @@ from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, WEIGHT, part
 from streamgp.contract.freerun import Independent, Trajectories
 from streamgp.contract.lanes import ADVANCE, ALONE, LEARN, ONE, PREDICT, TAKE, TELL, Lanes, any_of, listed, with_kinds
-from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.model import Ability, Health, StreamModel
 from streamgp.contract.prediction import NUMBERS
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import on, reset_memories
@@ -378,8 +378,8 @@ class Standardize(Mapped):
     def _may_fail(self) -> bool:
         return not self.frozen or super()._may_fail()  # one row may have all the others learned again
 
-    def _refuses_noise(self, p: int) -> str:
-        return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
+    def _cannot(self, what: Ability, p: int = 1) -> str:
+        return SHARED_UNITS if what == "weigh" and self._shared and p > 1 else super()._cannot(what, p)
 
     # The warm-up.
 
@@ -511,11 +511,6 @@ class Standardize(Mapped):
         x, y = self._within._last_row()
         return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
 
-    def _rows_until_settled(self) -> int:
-        # A row that is yet to come decides how the warm-up ends: the rows are learned anew then.
-        left = self._warmup if self._d is None else self._warmup - int(self._kept[0])
-        return left + super()._rows_until_settled()
-
     # What can be read.
 
     @property
@@ -543,6 +538,14 @@ class Standardize(Mapped):
             seen = points[:, units:].reshape(len(points), -1, self._d)
             points[:, units:] = (self._scaling.input_shift + self._scaling.input_scale * seen).reshape(len(points), -1)
         return points
+
+
+def rows_until_settled(model: StreamModel) -> int:
+    """How many rows from now on a model may still learn anew, so that forgetting would be undone."""
+    left = 0
+    if isinstance(model, Standardize):  # a row that is yet to come decides how the warm-up ends
+        left = model._warmup - (0 if model._d is None else int(model._kept[0]))
+    return left + max(map(rows_until_settled, model._children().values()), default=0)
 
 
 def _some(values: FloatArray | None, at: np.ndarray | slice) -> FloatArray | None:

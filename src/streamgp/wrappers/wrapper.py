@@ -41,6 +41,7 @@ class Composite(StreamModel):
         self._largest = min(model._largest for model in models)
         self._without_inputs = all(model._without_inputs for model in models)
         self._feeds_itself = any(model._feeds_itself for model in models)
+        self._outputs = next((model._outputs for model in models if model._outputs is not None), None)
         self._observes = next((model._observes for model in models if model._observes != "numbers"), "numbers")
 
     def _refuse_classes_and_counts(self, why: str) -> None:
