@@ -60,8 +60,8 @@ def stream_model(schema: Schema, request: Request, lags: int) -> StreamModel:
     if request.model == AUTO:
         candidates = request.own
         prior = candidates.pop("prior", None)
-        settings = {"seasons": list(schema.seasons), "budget": run.budget, "candidates": candidates or None}
-        model = Auto(lags=lags, prior=prior, **settings, **common)
+        common |= {"budget": run.budget, "trees": run.trees, "candidates": candidates or None}
+        model = Auto(lags=lags, prior=prior, seasons=list(schema.seasons), **common)
     else:
         model = Tuned(request.build(own + lags), made_up=max(lags - 1, 0), **common)
         model = Lagged(model, lags=lags) if lags else model
