@@ -315,8 +315,7 @@ class Pipeline:
 
     def _parts_of(self, lines: FloatArray) -> list[FloatArray]:
         """Of lines, what yardsticks keep, inputs, what it takes to learn the rows, and what was predicted."""
-        d = len(self.schema.input_names)
-        width = self.yardsticks.width(d)
+        d, width = len(self.schema.input_names), self.yardsticks.none.shape[1]
         return np.split(lines, [width, width + d, lines.shape[1] - len(self.stream._columns)], axis=1)
 
     def resolve(self, lines: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
