@@ -12,7 +12,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline
-from streamgp.job.within import model_with
+from streamgp.job.told import model_with
 from streamgp.tables import RowsError, Schema
 from streamgp.tables.columns import Column
 from streamgp.tables.encoding import EncodedRows

@@ -21,7 +21,7 @@ from streamgp.job.changes import Changes
 from streamgp.job.refused import Refused
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
-from streamgp.job.within import asked, model_with, uses_time
+from streamgp.job.told import asked, model_with, uses_time
 from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import model_of
 from streamgp.settings import FloatArray, copied, whole
@@ -318,13 +318,17 @@ class Pipeline:
 
     def _parts_of(self, lines: FloatArray) -> list[FloatArray]:
         """Of lines, what yardsticks keep, inputs, times, what it takes to learn the rows, and what was predicted."""
-        d, width = len(self.schema.input_names), self.yardsticks.none.shape[1]
-        return np.split(lines, np.cumsum([width, d, 1, self.model._kept_width]), axis=1)
+        return np.split(lines, np.cumsum(self._widths[:-1]), axis=1)
+
+    @property
+    def _widths(self) -> list[int]:
+        """Of the same parts."""
+        return [self.yardsticks.none.shape[1], len(self.schema.input_names), 1, self.model._kept_width, self._said]
 
     @property
     def line_width(self) -> int:
         """How many numbers a row has that waits for its target."""
-        return self.yardsticks.none.shape[1] + len(self.schema.input_names) + 1 + self.model._kept_width + self._said
+        return sum(self._widths)
 
     @property
     def _said(self) -> int:

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from streamgp.auto.candidates import CANDIDATES, DEFAULT, candidate, seconds
 from streamgp.auto.forest import without_trees
 from streamgp.contract.model import StreamModel
-from streamgp.job.expressions import value_of
-from streamgp.job.named import kind_by_name, model_by_name
+from streamgp.job.named import kind_by_name, model_by_name, value_of
 from streamgp.settings import Configured, Setting, nearest, one_of, optional, probability, switch, whole
 from streamgp.tables.declared import declared_columns
 from streamgp.tables.numbers import MARKS

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.told import asked
 from streamgp.job.verdict import verdict
-from streamgp.job.within import asked
 from streamgp.tables.formats import BadRow
 
 MOST_REASONS = 100  # for which rows are left out

@@ -133,11 +133,12 @@ def write_rows(
             new run, which replaces any file.
     """
     texts = [name for name, there in (("ticket", ticketed), ("time", timed), ("alarm", judged)) if there]
-    if path is None or (path := Path(path)).suffix.lower() != ".parquet":
-        return TextWriter(path, texts, as_json, after)
-    if after is not None and path.exists():
-        raise WriteError(f"{path} exists, and Parquet files cannot be appended to; give `out` another name")
-    return ParquetWriter(path, texts)
+    place = None if path is None else Path(path)
+    if place is None or place.suffix.lower() != ".parquet":
+        return TextWriter(place, texts, as_json, after)
+    if after is not None and place.exists():
+        raise WriteError(f"{place} exists, and Parquet files cannot be appended to; give `out` another name")
+    return ParquetWriter(place, texts)
 
 
 class TextOutput:
