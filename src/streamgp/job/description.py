@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,8 @@ def described_table(path: str | Path) -> Schema:
     Args:
         path: the table.
     """
-    reader = read_rows(path)
-    try:
+    with closing(read_rows(path)) as reader:
         first, _, more = first_rows(reader.chunks(), reader.live)
-    finally:
-        reader.close()
     if not len(first):
         raise RowsError(f"{path} has no rows; the columns are: {listed(reader.names)}")
     problem: RowsError | None = None

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -219,19 +220,13 @@ class Future:
 
     def columns(self) -> list[str]:
         """The names of its columns."""
-        reader = read_rows(self.source)
-        try:
+        with closing(read_rows(self.source)) as reader:
             return list(next(iter(reader.chunks()), Chunk()).columns)
-        finally:
-            reader.close()
 
     def at(self, readings: Readings, times: FloatArray) -> FloatArray:
         """The inputs at times after the last reading: its rows, between them interpolated, beyond them the last."""
-        reader = read_rows(self.source)
-        try:
+        with closing(read_rows(self.source)) as reader:
             chunks = list(reader.chunks())
-        finally:
-            reader.close()
         schema, named = readings.schema, {name for chunk in chunks for name in chunk.columns}
         for name in (*schema.inputs, *(schema.time_parts or (schema.time,))):
             if name not in named:
