@@ -225,7 +225,7 @@ def test_a_horizon_longer_than_the_warmup_waits_for_the_targets(model, horizon):
     pipeline = Pipeline(schema_of(0), model, SETTINGS | {"warmup": 100}, 2, horizon)
     lines = taken(pipeline, np.empty((len(y), 0)), y, [horizon + 20])
     assert np.flatnonzero(np.isfinite(lines["mean"]))[0] == horizon
-    assert len(pipeline.chosen.names) == (8 if model == "auto" else 1)
+    assert len(pipeline.chosen.names) == (6 if model == "auto" else 1)
 
 
 def test_predictions_of_rows_to_come_are_at_hand():
@@ -283,18 +283,9 @@ def test_lags_have_a_default_where_there_is_nothing_else():
         Pipeline(schema_of(0), "KRLST", SETTINGS, lags=0)
 
 
-def test_a_model_that_does_not_exist_is_refused_before_anything_is_compiled(monkeypatch):
-    compiled = []
-    monkeypatch.setattr("streamgp.job.pipeline.compile_ahead", compiled.append)
-    with pytest.raises(ValueError, match="there is no model 'krlst'. Did you mean 'KRLST'\\?"):
-        Pipeline(schema_of(2), "krlst", SETTINGS)
-    assert compiled == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'\\?"),
         (
             {"settings": {"capasity": 3}},
             "no candidate of auto has a setting 'capasity'.*Did you mean 'capacity'\\?",
