@@ -45,6 +45,7 @@ def test_every_command_has_at_most_a_dozen_options_besides_those_of_some_streams
             "--target",
             "--ticket-column",
             "--budget",
+            "--trees",
             "--half-life",
             "--alarms",
             "--prior",

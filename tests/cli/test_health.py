@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.auto.auto import Auto
 from streamgp.contract.model import Health
 from streamgp.job import Job, Pipeline
-from streamgp.job.within import model_with
+from streamgp.job.told import model_with
 from streamgp.wrappers.calibrated import Calibrated
 from tests.cli.test_run import SMALL, streamgp, table
 

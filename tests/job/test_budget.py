@@ -1,4 +1,4 @@
-"""Auto's budget, as a run gives it, and what it decides."""
+"""Auto's budget and its trees, as a run gives them, and what the budget decides."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.auto import forest
 from streamgp.auto.candidates import LARGEST, SIZES, sizes_of
 from streamgp.job import Pipeline
 from streamgp.job.request import Request
+from streamgp.job.summary import introduced
 from tests.job.test_pipeline import schema_of
 
 
@@ -37,10 +39,30 @@ def test_as_many_processes_stay_as_the_budget_pays_for(budget):
     assert kept.chosen == model.chosen
 
 
-def test_a_run_hands_its_budget_to_auto_and_refuses_it_for_other_models():
-    pipeline = Pipeline(schema_of(2), "auto", {"budget": "1ms"}, 0)
-    assert pipeline.model.get_params()["budget"] == pytest.approx(1e-3)
-    with pytest.raises(ValueError, match="`budget` is for auto"):
-        Request("KRLST", {"budget": "1ms"})
-    with pytest.raises(ValueError, match="budget must be a time for each row"):
-        Request("auto", {"budget": "soon"})
+def test_a_run_hands_its_budget_and_its_trees_to_auto_and_refuses_them_for_other_models(monkeypatch):
+    pipeline = Pipeline(schema_of(2), "auto", {"budget": "1ms", "trees": "off"}, 0)
+    given = pipeline.model.get_params()
+    assert (given["budget"], given["trees"]) == (pytest.approx(1e-3), False)
+    assert introduced(pipeline, headless=False)[-1] == "No trees, because trees=False."
+    again = Pipeline.from_bytes(pipeline.to_bytes())
+    assert again.model.get_params()["trees"] is False
+    default, why = Pipeline(schema_of(2), "auto", {}, 0), "No trees, because LightGBM is not installed; nothing helps."
+    monkeypatch.setattr(forest, "_library", lambda: why)
+    assert default.model.get_params()["trees"] is None
+    assert introduced(default, headless=False)[-1] == why
+    for model, settings, message in (
+        ("KRLST", {"budget": "1ms"}, "`budget` is for auto, which chooses its models by it; KRLST takes the time"),
+        ("KRLST", {"trees": False}, "`trees` is for auto, which has them among its experts; KRLST is a model of"),
+        ("auto", {"budget": "soon"}, "budget must be a time for each row"),
+        ("auto", {"trees": True}, f"`trees`: {why}"),
+        ("auto", {"trees": 3}, "trees must be True or False, or None; got 3|trees must be True or False; got 3"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            Request(model, settings)
+
+
+@pytest.mark.skipif(bool(forest.without_trees()), reason=forest.without_trees())
+def test_a_run_says_that_it_has_trees():
+    for settings in ({}, {"trees": True}):
+        told = introduced(Pipeline(schema_of(2), "auto", settings, 0), headless=False)
+        assert told[-1] == "trees: among the experts, trained by LightGBM"

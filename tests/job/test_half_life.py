@@ -35,10 +35,13 @@ def run(table, **settings):
     return Job(table, "y", inputs=["x"], **({"model": "KRLST", "settings": SETTINGS} | settings)).run()
 
 
-def built_from(pipeline):
-    """Rows from which the model was built that joined at the end of the warm-up, and in whose units it is."""
+def assert_is_the_model(pipeline, X, y, times, rtol=1e-9):
+    """The run predicts as the model does that has learned these rows, in the units of those it was built from."""
     (rows,) = (start for start, due in pipeline.model._starts.items() if due == 40)
-    return rows
+    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life="2h"), warmup=rows)
+    model.learn_many(X, y, time=times)
+    at = np.linspace(-3, 3, 9)[:, None]
+    np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=rtol)
 
 
 def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
@@ -49,10 +52,7 @@ def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
         last = last if at == "?" else max(last, dt.datetime.fromisoformat(at).replace(tzinfo=dt.UTC).timestamp())
         times.append(last)
     X, y = np.array([[float(x)] for _, x, _ in rows]), np.array([float(y) for _, _, y in rows])
-    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life=7200.0), warmup=built_from(pipeline))
-    model.learn_many(X, y, time=times)
-    at = np.linspace(-3, 3, 9)[:, None]
-    np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
+    assert_is_the_model(pipeline, X, y, times)
 
 
 @pytest.mark.parametrize(("unit", "start"), [(1, 0), (1, 1.7e9), (10**3, 1.7e9), (10**6, 1.7e9), (10**9, 1.7e9)])
@@ -69,10 +69,7 @@ def test_numbers_as_times_are_the_times_of_the_model(tmp_path, unit, start):
         )
     )
     pipeline = run(path).pipeline
-    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life="2h"), warmup=built_from(pipeline))
-    model.learn_many(x[:, None], y, time=times)
-    at = np.linspace(-3, 3, 9)[:, None]
-    np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-8)
+    assert_is_the_model(pipeline, x[:, None], y, times, 1e-8)
 
 
 @pytest.mark.parametrize("change", ["2024-03-31T01:00+00:00", "2024-10-27T01:00+00:00"])
@@ -92,10 +89,7 @@ def test_a_run_forgets_as_the_library_does_when_clocks_change(tmp_path, change):
         + "".join(f"{row[0]},{row[1]!r},{row[2]!r}\n" for row in zip(written, x.tolist(), y.tolist(), strict=True))
     )
     pipeline = run(path, out=out).pipeline
-    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life="2h"), warmup=built_from(pipeline))
-    model.learn_many(x[:, None], y, time=times)
-    at = np.linspace(-3, 3, 9)[:, None]
-    np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
+    assert_is_the_model(pipeline, x[:, None], y, times)
     assert [line.split(",")[1] for line in out.read_text().splitlines()[1:]] == written
 
 

@@ -156,6 +156,30 @@ def test_a_run_with_late_targets_equals_the_loop_over_delayed(horizon):
         np.testing.assert_allclose(found[known], np.array(expected)[known], rtol=1e-12, atol=0)
 
 
+def test_with_a_kernel_over_time_late_targets_are_learned_at_the_times_of_their_rows():
+    X, y = stream(60)
+    rows = schema_of(2, time=True)
+    rows = Schema((*rows.columns, Column("id", "ticket")), "y", rows.inputs, "t", ticket="id")
+    own = {"capacity": 20, "time": sg.Matern(0.5, lengthscale=600.0)}
+    pipeline = Pipeline(rows, "KRLST", {"warmup": 30, "tune": False, "drift": False} | own)
+    model = sg.Delayed(sg.Tuned(model_by_name("KRLST", 2, own), warmup=30, tune=False, drift=False))
+    tickets, found, expected = {}, [], []
+    for i, (name, x, target) in enumerate(table(X, y)):
+        at = [f"2026-01-01T{i // 60:02d}:{i % 60:02d}"]
+        moment = 1767225600.0 + 60.0 * i
+        ticket = Ticket(name, bool(np.isnan(x).all()))
+        found += pipeline.take(EncodedRows(x[None], np.array([target]), at, [i], [], [ticket])).mean.tolist()
+        if name in tickets:
+            model.resolve(tickets.pop(name), target)
+            continue
+        expected.append(model.issue(x, time=moment) if np.isnan(target) else model.predict_one(x, time=moment))
+        if np.isnan(target):
+            tickets[name] = expected[-1].ticket
+        else:
+            model.learn_one(x, target, time=moment)
+    np.testing.assert_allclose(found, [p.mean for p in expected], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("model", "lags", "horizon"),
     [
@@ -175,8 +199,7 @@ def test_targets_that_come_with_their_rows_need_no_ticket(model, lags, horizon):
         found = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_array_equal(found, getattr(expected, name), err_msg=name)
     np.testing.assert_allclose(late.scores.sums, plain.scores.sums, rtol=1e-12)
-    if not horizon:  # otherwise it has room for more rows that wait
-        assert late.model.to_bytes() == plain.model.to_bytes()
+    assert late.model.to_bytes() == plain.model.to_bytes()
     assert late.late == {"waiting": 0, "learned": 0, "expired": 0, "ignored": 0}
 
 

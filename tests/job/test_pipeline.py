@@ -12,7 +12,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline
-from streamgp.job.within import model_with
+from streamgp.job.told import model_with
 from streamgp.tables import RowsError, Schema
 from streamgp.tables.columns import Column
 from streamgp.tables.encoding import EncodedRows
@@ -283,18 +283,9 @@ def test_lags_have_a_default_where_there_is_nothing_else():
         Pipeline(schema_of(0), "KRLST", SETTINGS, lags=0)
 
 
-def test_a_model_that_does_not_exist_is_refused_before_anything_is_compiled(monkeypatch):
-    compiled = []
-    monkeypatch.setattr("streamgp.job.pipeline.compile_ahead", compiled.append)
-    with pytest.raises(ValueError, match="there is no model 'krlst'. Did you mean 'KRLST'\\?"):
-        Pipeline(schema_of(2), "krlst", SETTINGS)
-    assert compiled == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'\\?"),
         (
             {"settings": {"capasity": 3}},
             "no candidate of auto has a setting 'capasity'.*Did you mean 'capacity'\\?",

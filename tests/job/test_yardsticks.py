@@ -37,20 +37,18 @@ def bridged(y, period):
 
 
 def straight_line(rows, x):
-    """What exponentially weighted ridge regression on these rows says of x, in the units of the first 2^k of them."""
-    units = 1
-    while 2 * units <= min(len(rows), 500):
-        units *= 2
-    units = 500 if len(rows) >= 500 else units
-    first = np.array([[*inputs, target] for inputs, target in rows[:units]])
-    shift, scale = np.nanmean(first, axis=0), np.nanstd(first, axis=0, ddof=1)
-    A, b = 0.01 * np.eye(len(x) + 1), np.zeros(len(x) + 1)
-    for inputs, target in rows:
-        if not np.isnan(target):
-            phi = np.array([*(np.array(inputs) - shift[:-1]) / scale[:-1], 1.0])
-            A, b = 0.999 * A + np.outer(phi, phi), 0.999 * b + phi * (target - shift[-1]) / scale[-1]
+    """What exponentially weighted ridge regression on these rows says of x, in the units of the first 2^k or 64 k."""
+    rows = np.array([[*inputs, target] for inputs, target in rows if not np.isnan(target)])
+    n = len(rows)
+    afresh = max(m for m in range(1, n + 1) if m % 64 == 0 or m & (m - 1) == 0)
+    older = 0.999 ** np.arange(afresh - 1.0, -1.0, -1.0)
+    shift = np.average(rows[:afresh], axis=0, weights=older)
+    scale = np.sqrt(np.average((rows[:afresh] - shift) ** 2, axis=0, weights=older))
+    Z = (rows - shift) / scale
+    Phi, older = np.column_stack([Z[:, :-1], np.ones(n)]), 0.999 ** np.arange(n - 1.0, -1.0, -1.0)
+    A = 0.01 * 0.999**n * np.eye(len(x) + 1) + (older[:, None] * Phi).T @ Phi
     phi = np.array([*(np.array(x) - shift[:-1]) / scale[:-1], 1.0])
-    return shift[-1] + scale[-1] * float(phi @ np.linalg.solve(A, b))
+    return shift[-1] + scale[-1] * float(phi @ np.linalg.solve(A, Phi.T @ (older * Z[:, -1])))
 
 
 def said_of(X, y, lags, horizon, seasons):

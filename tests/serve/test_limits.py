@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from streamgp import Calibrated, DriftAware, Standardize
-from streamgp.job.expressions import value_of
-from streamgp.job.named import model_names
+from streamgp.job.named import model_names, value_of
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost, handlers, hosted, service
 from streamgp.serve.described import check_settings

@@ -46,15 +46,12 @@ def test_rows_and_their_lines_do_not_depend_on_how_the_file_is_cut(tmp_path, mon
     assert (lines, bad) == ([2, 4, 6, 7], [])
 
 
-def test_the_last_line_needs_no_end(tmp_path):
-    columns, _, _ = everything(read_rows(written(tmp_path / "a.csv", "x,y\n1,2\n3,4")))
-    assert columns == {"x": ["1", "3"], "y": ["2", "4"]}
-
-
-@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
-def test_the_separator_is_recognised(tmp_path, sign):
-    columns, _, _ = everything(read_rows(written(tmp_path / "a.csv", f"x{sign}y{sign}z\n1{sign}2{sign}3\n")))
-    assert columns == {"x": ["1"], "y": ["2"], "z": ["3"]}
+def test_the_separator_is_recognised_and_the_last_line_needs_no_end(tmp_path):
+    for sign in ",;\t|":
+        for end in ("\n", ""):
+            text = f"x{sign}y{sign}z\n1{sign}2{sign}3{end}"
+            columns, _, _ = everything(read_rows(written(tmp_path / "a.csv", text)))
+            assert columns == {"x": ["1"], "y": ["2"], "z": ["3"]}
 
 
 def test_without_names_the_columns_are_numbered(tmp_path):
@@ -102,27 +99,30 @@ def test_a_quote_that_stays_open_is_noticed_before_the_end(tmp_path, monkeypatch
         everything(read_rows(written(tmp_path / "a.csv", text)))
 
 
-def test_a_missing_file_and_an_unknown_format_are_refused(tmp_path):
-    with pytest.raises(RowsError, match="there is no file"):
-        read_rows(tmp_path / "none.csv")
-    with pytest.raises(RowsError, match="there is no file"):
-        read_rows(tmp_path / "none.parquet")
-    with pytest.raises(ValueError, match="format must be 'csv', 'ndjson' or 'parquet'; got 'xml'"):
-        read_rows(tmp_path / "a", format="xml")
+def test_what_cannot_be_opened_is_refused(tmp_path):
+    (tmp_path / "a.ndjson.gz").write_bytes(gzip.compress(json.dumps({"x": 1}).encode()))
+    for name, options, message in (
+        ("none.csv", {}, "there is no file"),
+        ("none.parquet", {}, "there is no file"),
+        ("a", {"format": "xml"}, "format must be 'csv', 'ndjson' or 'parquet'; got 'xml'"),
+        ("a.ndjson.gz", {"follow": True}, "is compressed and cannot be followed"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_rows(tmp_path / name, **options)
 
 
 @pytest.mark.parametrize("name", ["a.ndjson", "a.unknown"])
 def test_json_lines_may_miss_values_and_name_bad_lines(tmp_path, name):
+    assert everything(read_rows(written(tmp_path / name, '{x\n{"x": 1}\n'))) == (
+        {"x": [1]},
+        [2],
+        [BadRow(1, "is not a JSON object: '{x'")],
+    )
     text = '{"x": 1, "y": "b"}\n{"y": null}\n[1]\n\n{"x": 2.5, "z": 1}\n{"x"\n'
     columns, lines, bad = everything(read_rows(written(tmp_path / name, text)))
     assert columns == {"x": [1, None, 2.5], "y": ["b", None, None], "z": [None, None, 1]}
     assert lines == [1, 2, 5]
     assert bad == [BadRow(3, "is not a JSON object: '[1]'"), BadRow(6, "is not a JSON object: '{\"x\"'")]
-
-
-def test_a_first_line_that_is_no_object_is_a_bad_row_like_any_other(tmp_path):
-    columns, lines, bad = everything(read_rows(written(tmp_path / "a.ndjson", '{x\n{"x": 1}\n')))
-    assert (columns, lines, bad) == ({"x": [1]}, [2], [BadRow(1, "is not a JSON object: '{x'")])
 
 
 def test_parquet_rows_are_numbered(tmp_path):
@@ -336,13 +336,6 @@ def test_a_followed_file_that_shrinks_is_refused(tmp_path, monkeypatch):
     with pytest.raises(RowsError, match="had 12 bytes and now has 4: it shrank while being followed"):
         list(chunks)
     reader.close()
-
-
-def test_a_compressed_file_cannot_be_followed(tmp_path):
-    path = tmp_path / "a.ndjson.gz"
-    path.write_bytes(gzip.compress(json.dumps({"x": 1}).encode()))
-    with pytest.raises(RowsError, match="is compressed and cannot be followed"):
-        read_rows(path, follow=True)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,13 @@ Budget = Annotated[
         help="For auto: processor time of a row once models are chosen, such as 100us or 1ms. Default: 300us.",
     ),
 ]
+Trees = Annotated[
+    bool | None,
+    typer.Option(
+        "--trees/--no-trees",
+        help="For auto: trees among its experts, which LightGBM trains. Default: if LightGBM is installed.",
+    ),
+]
 PriorFile = Annotated[
     Path | None,
     typer.Option(
@@ -101,6 +108,7 @@ def run(
     set_: Settings = None,
     schema: Schema = None,
     budget: Budget = None,
+    trees: Trees = None,
     half_life: HalfLife = None,
     alarms: Alarms = None,
     prior: PriorFile = None,
@@ -164,6 +172,7 @@ def run(
                     name: value
                     for name, value in (
                         ("budget", budget),
+                        ("trees", trees),
                         ("half_life", half_life),
                         ("alarms", alarms),
                         ("prior", known),

@@ -11,6 +11,7 @@ OPTIONS = (
     "horizon",
     "model",
     "budget",
+    "trees",
     "half_life",
     "alarms",
     "on_error",

@@ -14,7 +14,6 @@ from streamgp.tables.columns import Schema
 from streamgp.tables.source import RowsError
 from streamgp.wrappers.ahead import Ahead
 from streamgp.wrappers.alarms import Alarms
-from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.lagged import Lagged
 
 MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
@@ -44,10 +43,9 @@ def checked_lags(schema: Schema, request: Request, lags: int | None) -> int:
 
 
 def stream_model(schema: Schema, request: Request, lags: int) -> StreamModel:
-    """Return a model that predicts calibrated intervals, and takes late targets where there are any.
+    """Return a model that predicts calibrated intervals, of the row or of one ``horizon`` rows ahead.
 
-    A horizon is within what waits for late targets: a row's own prediction was made ``horizon`` rows before it, and
-    whenever its target comes, it is learned at the row that the prediction was made from.
+    Whenever the target of a row comes, it is learned at the row that its prediction was made from.
 
     Args:
         schema: what the columns are.
@@ -60,8 +58,8 @@ def stream_model(schema: Schema, request: Request, lags: int) -> StreamModel:
     if request.model == AUTO:
         candidates = request.own
         prior = candidates.pop("prior", None)
-        settings = {"seasons": list(schema.seasons), "budget": run.budget, "candidates": candidates or None}
-        model = Auto(lags=lags, prior=prior, **settings, **common)
+        common |= {"budget": run.budget, "trees": run.trees, "candidates": candidates or None}
+        model = Auto(lags=lags, prior=prior, seasons=list(schema.seasons), **common)
     else:
         model = Tuned(request.build(own + lags), made_up=max(lags - 1, 0), **common)
         model = Lagged(model, lags=lags) if lags else model
@@ -69,19 +67,18 @@ def stream_model(schema: Schema, request: Request, lags: int) -> StreamModel:
         model = Ahead(model, horizon=request.horizon)
     if run.alarms is not None:
         model = Alarms(model, rate=run.alarms)
-    stream = Delayed(model, pending=run.pending) if request.late else model
-    stream._prepare(Shape(own, 1, certain=True))
-    if stream._needs_time and not schema.time:
-        _refuse_no_time(request, stream)
-    return stream
+    model._prepare(Shape(own, 1, certain=True))
+    if model._needs_time and not schema.time:
+        _refuse_no_time(request, model)
+    return model
 
 
-def _refuse_no_time(request: Request, stream: StreamModel) -> NoReturn:
+def _refuse_no_time(request: Request, model: StreamModel) -> NoReturn:
     """Say what needs a column of times where there is none."""
     which, instead = "a rate of alarms by time", "give `alarms` for each row, such as 1e-3"
     if request.by_time:
         which, instead = "half_life", "drop `half_life` to forget by rows"
-    elif stream._moment() is not None:
+    elif model._moment() is not None:
         which, instead = "a kernel over time", "add the column, or drop `time`"
     raise RowsError(
         f"{which} needs a column that says when each row was observed, with dates or numbers, and there is none; "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,12 @@ from streamgp.job.opening import first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import setting_names, told_of_columns
 from streamgp.job.scores import RunningScores
+from streamgp.job.yardsticks import PREVIOUS
 from streamgp.settings import nearest, option
-from streamgp.tables.formats import Chunk, read_rows
+from streamgp.tables.formats import read_rows
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import PredictedRows
 
-PREVIOUS = "previous value"
 BY = ("rmse", "density")
 
 
@@ -82,8 +84,7 @@ def compare_models(
         if not any(setting.partition("__")[0] in names for names in known.values()):
             names = sorted(set().union(*known.values()))
             raise ValueError(f"none of the models has a setting {setting!r}.{nearest(setting, names)}")
-    reader = read_rows(source)
-    try:
+    with closing(read_rows(source)) as reader:
         first, chunks, more = first_rows(reader.chunks(), reader.live)
         schema = recognize(first, target, inputs, growing=more, **told_of_columns(settings))
         pipelines = {
@@ -101,8 +102,7 @@ def compare_models(
         sums = BlockSums()
         scores = {name: RunningScores([PREVIOUS]) for name in models}
         rows = skipped = 0
-        chunk: Chunk | None = first
-        while chunk is not None:
+        for chunk in chain([first], chunks):
             if chunk.bad or len(chunk):
                 encoded = encoder.encode(chunk)
                 if encoded.bad and on_error == "stop":
@@ -121,9 +121,6 @@ def compare_models(
                 sums.add(losses)
                 for name, part in predicted.items():
                     scores[name].add(part._replace(yardsticks=previous))
-            chunk = next(chunks, None)
-    finally:
-        reader.close()
     if rows <= warmup:
         raise ValueError(
             f"the table has {rows} rows, but the first {warmup} only tune the models; use a shorter warm-up: "

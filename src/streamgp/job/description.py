@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from streamgp.tables.declared import as_toml
 from streamgp.tables.formats import read_rows
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import RowsError
-from streamgp.tables.writing import WriteError
+from streamgp.tables.writing import writing
 
 MOST_INPUTS = 12
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".json", ".ndjson", ".jsonl", ".parquet")
@@ -71,11 +72,8 @@ def described_table(path: str | Path) -> Schema:
     Args:
         path: the table.
     """
-    reader = read_rows(path)
-    try:
+    with closing(read_rows(path)) as reader:
         first, _, more = first_rows(reader.chunks(), reader.live)
-    finally:
-        reader.close()
     if not len(first):
         raise RowsError(f"{path} has no rows; the columns are: {listed(reader.names)}")
     problem: RowsError | None = None
@@ -92,11 +90,9 @@ def write_columns(schema: Schema, place: Path) -> None:
     kind, found = place.suffix.lower(), schema.declared()
     if kind not in (".toml", ".json"):
         raise ValueError(f"`write_schema` must be a .toml or .json file; got {str(place)!r}")
-    try:
-        text = as_toml(found) if kind == ".toml" else json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    text = as_toml(found) if kind == ".toml" else json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    with writing(place):
         place.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
 
 
 def _model(model: StreamModel, names: list[str] | None) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from streamgp.contract.spacing import LONGEST, usual_gap
 from streamgp.job.ahead import compile_forecast
 from streamgp.job.opening import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
-from streamgp.tables import RowsError, WriteError
+from streamgp.tables import RowsError
 from streamgp.tables.columns import listed
 from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.times import Written
-from streamgp.tables.writing import finite
+from streamgp.tables.writing import TextOutput, finite
 from streamgp.tuning.forecaster import FILL_VALUES, REPEATED, Forecaster, SeriesForecast, in_order
 
 LEAST_ROWS = 10
@@ -220,19 +220,13 @@ class Future:
 
     def columns(self) -> list[str]:
         """The names of its columns."""
-        reader = read_rows(self.source)
-        try:
+        with closing(read_rows(self.source)) as reader:
             return list(next(iter(reader.chunks()), Chunk()).columns)
-        finally:
-            reader.close()
 
     def at(self, readings: Readings, times: FloatArray) -> FloatArray:
         """The inputs at times after the last reading: its rows, between them interpolated, beyond them the last."""
-        reader = read_rows(self.source)
-        try:
+        with closing(read_rows(self.source)) as reader:
             chunks = list(reader.chunks())
-        finally:
-            reader.close()
         schema, named = readings.schema, {name for chunk in chunks for name in chunk.columns}
         for name in (*schema.inputs, *(schema.time_parts or (schema.time,))):
             if name not in named:
@@ -368,7 +362,7 @@ def forecast_table(
     """
     levels = sorted({probability("each of `quantiles`", level) for level in quantiles})
     length, least = duration("ahead", ahead), 0.0 if every is None else duration("every", every)
-    writer = _Writer(out, as_json)
+    writer = _Writer(out, as_json, kinds=".csv or .ndjson")
     reader = read_rows(source, follow=follow, stop=stop)
     try:
         first, chunks, _ = first_rows(reader.chunks(), reader.live)
@@ -453,20 +447,8 @@ def _explaining(first: Chunk, target: str, inputs: Sequence[str] | None, future:
     return found
 
 
-class _Writer:
+class _Writer(TextOutput):
     """Forecasts as CSV or as JSON lines."""
-
-    def __init__(self, path: str | Path | None, as_json: bool) -> None:
-        self._name = "standard output" if path is None else str(path)
-        ending = "" if path is None else Path(path).suffix.lower()
-        if path is not None and ending not in (".csv", ".ndjson", ".jsonl"):
-            raise RowsError(f"unknown output format {self._name!r}; use a name that ends in .csv or .ndjson")
-        self._json = as_json if path is None else ending != ".csv"
-        self._headed = False
-        try:
-            self._file: BinaryIO = sys.stdout.buffer if path is None else open(path, "wb")  # noqa: SIM115
-        except OSError as error:
-            raise WriteError(f"{self._name} cannot be written: {error.strerror}; choose another place") from None
 
     def write(self, issued: Issued) -> None:
         rows = list(issued.rows())
@@ -475,18 +457,8 @@ class _Writer:
             text.writelines(json.dumps(finite(row)) + "\n" for row in rows)
         else:
             table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-            if not self._headed:
+            if not self.rows:
                 table.writeheader()
             table.writerows(rows)
-        self._headed = True
-        try:
-            self._file.write(text.getvalue().encode(errors="replace"))
-            self._file.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise WriteError(f"{self._name} cannot be written: {error.strerror or error}") from None
-
-    def close(self) -> None:
-        if self._file is not getattr(sys.stdout, "buffer", None):  # a notebook has none
-            self._file.close()
+        self._put(text.getvalue())
+        self.rows += len(rows)

@@ -14,25 +14,14 @@ from streamgp.settings import FloatArray
 
 WIDE, TALL, LEFT, BELOW = 900, 300, 62, 24
 HALF = 440  # wide, of pictures that stand two in a row
+MINUTE, DAY = 60, 86400
 # Times between two labels of an axis of dates, in seconds, and the most labels.
 BETWEEN = (
     1,
     5,
     15,
-    60,
-    300,
-    900,
-    3600,
-    10800,
-    21600,
-    43200,
-    86400,
-    172800,
-    604800,
-    1209600,
-    2592000,
-    7776000,
-    31557600,
+    *(MINUTE * n for n in (1, 5, 15, 60, 180, 360, 720)),
+    *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365.25)),
 )
 MOST_LABELS = 6
 PAST = 3  # lengths of the forecast that are shown before it
@@ -212,7 +201,7 @@ def _axis(readings: Readings, first: float, last: float, most: int) -> tuple[Cal
     apart = next((one for one in BETWEEN if (last - first) / one <= most), (last - first) / most)
     midnight = readings.midnight(first)
     at = midnight + apart * np.arange(np.ceil((first - midnight) / apart), np.floor((last - midnight) / apart) + 1)
-    length = 10 if apart % BETWEEN[10] == 0 else 16 if apart >= 60 else 19  # the day; with minutes; with seconds
+    length = 10 if apart % DAY == 0 else 16 if apart >= 60 else 19  # the day; with minutes; with seconds
     return lambda time: readings.shown(time)[:length], at
 
 

@@ -29,7 +29,7 @@ from streamgp.tables.framed import FrameReader
 from streamgp.tables.places import locked, refuse_same
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import OtherSourceError, RowsError
-from streamgp.tables.writing import WriteError, Writer, write_rows
+from streamgp.tables.writing import Writer, write_rows, writing
 
 ON_ERROR = ("stop", "skip")
 SAVE_EVERY = 60.0  # seconds
@@ -288,9 +288,7 @@ class Job:
 
     def _save(self, pipeline: Pipeline, place: str | Path) -> None:
         self._doing(f"saving {place}")
-        try:
+        with writing(place):
             if self._writer is not None and str(self.out) != "-":
                 pipeline.extra["out"] = self._writer.written()
             pipeline.save(place)
-        except OSError as error:
-            raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None

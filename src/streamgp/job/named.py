@@ -1,17 +1,24 @@
-"""Models by name, for inputs and targets in standard units."""
+"""What people type: models by name, and settings as numbers, words, lists and parts such as Matern(2.5)."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
-from typing import Any
+import operator
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from streamgp.auto.auto import Auto
 from streamgp.auto.candidates import scales
 from streamgp.contract.model import StreamModel
 from streamgp.names import EVERYWHERE
 from streamgp.recipes.naive import Naive
-from streamgp.settings import nearest
+from streamgp.settings import Configured, nearest
+
+Kind = TypeVar("Kind", bound=Configured)
+WORDS = {"none": None, "null": None, "true": True, "false": False, "on": True, "off": False, "yes": True, "no": False}
+OPERATORS: dict[type, Callable[[Any, Any], Any]] = {ast.Add: operator.add, ast.Mult: operator.mul}
 
 
 def model_names() -> list[str]:
@@ -20,13 +27,10 @@ def model_names() -> list[str]:
 
 
 def _models() -> dict[str, type[StreamModel]]:
-    kinds = {name: getattr(importlib.import_module(module), name) for name, module in EVERYWHERE.items()}
     return {
         name: kind
-        for name, kind in kinds.items()
-        if inspect.isclass(kind)
-        and issubclass(kind, StreamModel)
-        and not issubclass(kind, Auto | Naive)
+        for name, kind in _named(StreamModel).items()
+        if not issubclass(kind, Auto | Naive)
         and not inspect.isabstract(kind)
         and not kind._without_inputs
         and not {"model", "models"}.intersection(kind.setting_names())
@@ -58,3 +62,54 @@ def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
         raise ValueError(f"{name} needs {', '.join(missing)}: give `{missing[0]}=...`, or use it from Python")
     model = kind(**(defaults | outer))
     return model.replaced(**{key: value for key, value in settings.items() if "__" in key})
+
+
+def value_of(text: Any) -> Any:
+    """The value that a text stands for; what is no text is taken as it is.
+
+    Example:
+        >>> value_of("0.5"), value_of("none"), value_of("back-to-prior"), value_of("[1, 2]")
+        (0.5, None, 'back-to-prior', [1, 2])
+        >>> value_of("2 * SquaredExponential(1.5) + LinearKernel()").right
+        LinearKernel()
+    """
+    if not isinstance(text, str):
+        return text
+    if text.strip().lower() in WORDS:
+        return WORDS[text.strip().lower()]
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        return text
+    return text if isinstance(tree, ast.Name) and tree.id not in _named(Configured) else _evaluated(tree, text)
+
+
+def _evaluated(node: ast.expr, text: str) -> Any:
+    """Literals, parts and their sums and products; nothing else is ever run."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_evaluated(item, text) for item in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _evaluated(node.operand, text)
+        return -value if isinstance(value, int | float) else text
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        left, right = _evaluated(node.left, text), _evaluated(node.right, text)
+        if isinstance(left, Configured) or isinstance(right, Configured):
+            return OPERATORS[type(node.op)](left, right)
+    if isinstance(node, ast.Name) and node.id in WORDS:
+        return WORDS[node.id]
+    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+    if isinstance(call.func, ast.Name):
+        name, parts = call.func.id, _named(Configured)
+        if name not in parts:
+            raise ValueError(f"{text!r}: there is no part {name!r}.{nearest(name, parts)}")
+        arguments = [_evaluated(item, text) for item in call.args]
+        return parts[name](*arguments, **{str(k.arg): _evaluated(k.value, text) for k in call.keywords})
+    return text  # a word with signs in it, such as back-to-prior
+
+
+def _named(base: type[Kind]) -> dict[str, type[Kind]]:
+    """The public classes of a kind, by name."""
+    found = {name: getattr(importlib.import_module(module), name) for name, module in EVERYWHERE.items()}
+    return {name: kind for name, kind in found.items() if inspect.isclass(kind) and issubclass(kind, base)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamgp.job.pipeline import Pipeline
@@ -56,31 +56,25 @@ def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chu
     """The first rows together, on which it is decided what the columns are, the chunks after them, and whether
     others may come: a pipe that has ended is a table.
     """
-    gathered = Chunk()
+    gathered: list[Chunk] = []
+    rows, more = 0, True
     try:
-        while len(gathered) < LOOK:
+        while rows < LOOK:
             chunk = next(chunks)
-            if not len(chunk) and live and len(gathered):
+            if not len(chunk) and live and rows:
                 break
-            gathered = _joined(gathered, chunk)
+            gathered.append(chunk)
+            rows += len(chunk)
     except StopIteration:
-        return gathered, chunks, False
+        more = False
     except RowsError as error:
-        if not len(gathered):
+        if not rows:
             raise
-        return gathered, _fails(error), False
-    return gathered, chunks, True
+        chunks, more = _fails(error), False
+    return Chunk.joined(gathered), chunks, more
 
 
 def _fails(error: RowsError) -> Iterator[Chunk]:
     """The end of a source in which the rows before the error are used first."""
     raise error
     yield
-
-
-def _joined(first: Chunk, then: Chunk) -> Chunk:
-    columns: dict[str, Sequence[Any]] = {
-        name: [*first.columns.get(name, [None] * len(first)), *then.columns.get(name, [None] * len(then))]
-        for name in {**first.columns, **then.columns}
-    }
-    return Chunk(columns, [*first.lines, *then.lines], [*first.bad, *then.bad], first.news or then.news)

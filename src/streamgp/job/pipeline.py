@@ -12,8 +12,7 @@ from streamgp.contract import passing, snapshot
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import part
 from streamgp.contract.lanes import ISSUE, LEARN, ONE
-from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, bare
 from streamgp.contract.waiting import Tickets
 from streamgp.job import told
 from streamgp.job.ahead import compile_ahead
@@ -22,7 +21,7 @@ from streamgp.job.changes import Changes
 from streamgp.job.refused import Refused
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
-from streamgp.job.within import asked, model_with, uses_time
+from streamgp.job.told import asked, model_with, uses_time
 from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import model_of
 from streamgp.settings import FloatArray, copied, whole
@@ -38,8 +37,6 @@ MODEL = "model"  # in a file
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 MORE_TIMES = 1000  # rows beyond the warm-up whose times are kept: a change is told that many rows later at most
 DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
-
-Waits = tuple[int, FloatArray]  # of a row that waits: its ticket in the model, and what yardsticks keep of it
 
 
 class Pipeline:
@@ -80,7 +77,7 @@ class Pipeline:
         self.level = self.request.run.level
         self.lags = checked_lags(schema, self.request, lags)
         compile_ahead(self.request.model)  # all at once, before the first model asks for its part
-        self.stream = stream_model(schema, self.request, self.lags)  # it waits for late targets if need be
+        self.model = stream_model(schema, self.request, self.lags)
         self.rows = 0
         own, run, seasons = len(schema.input_names), self.request.run, () if schema.uneven else schema.seasons
         self.yardsticks = Yardsticks(own, self.lags, self.horizon, seasons)
@@ -88,17 +85,11 @@ class Pipeline:
         self.changes = Changes(own, run.drift and not schema.ticket)
         self.refused = Refused(own, run.screen)
         self.times = Times(schema.reader, run.warmup + self.horizon + MORE_TIMES)
-        self.tickets = Tickets[Waits](run.pending) if schema.ticket else None
+        self.tickets = Tickets[FloatArray](run.pending) if schema.ticket else None
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self.scored = self._nothing()  # the rows whose targets came last
         self._marked = 0  # alarms whose times are kept
-
-    @property
-    def model(self) -> StreamModel:
-        """The model without the rows that wait for late targets."""
-        model: StreamModel = self.stream
-        return model if self.tickets is None else next(iter(model._children().values()))
 
     # Rows.
 
@@ -132,7 +123,7 @@ class Pipeline:
 
     def _moments(self, texts: list[str] | None) -> FloatArray | None:
         """When rows came, if the model uses it."""
-        return self.times.moments(texts) if texts is not None and uses_time(self.stream) else None
+        return self.times.moments(texts) if texts is not None and uses_time(self.model) else None
 
     def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None, moments: FloatArray) -> PredictedRows:
         """Predict rows and learn them; score what was predicted.
@@ -155,9 +146,8 @@ class Pipeline:
         self, X: FloatArray, y: FloatArray, time: FloatArray | None
     ) -> tuple[Prediction, FloatArray, FloatArray]:
         """What the model predicts of rows, their targets as it learned them, and what yardsticks keep of them."""
-        stream = self.stream
-        p = stream.track(X, y, time=time)
-        learned: FloatArray = stream._last_targets[:, 0]
+        p = self.model.track(X, y, time=time)
+        learned: FloatArray = self.model._last_targets[:, 0]
         return p, learned, self.yardsticks.track(X, learned)
 
     def _columns(self, p: Any, row: np.ndarray, y: FloatArray, rows: FloatArray) -> PredictedRows:
@@ -195,15 +185,15 @@ class Pipeline:
         again.refused = self.refused
         again.report_to(asked(self.model, "doing"))
         moments = np.array([self.times.moment(row) for row in range(1, len(y) + 1)])
-        again._track(X, y, time if uses_time(self.stream) else None, moments)
-        for name in ("stream", "yardsticks", "scores", "changes"):
+        again._track(X, y, time if uses_time(self.model) else None, moments)
+        for name in ("model", "yardsticks", "scores", "changes"):
             setattr(self, name, getattr(again, name))
 
     def outstanding(self) -> PredictedRows:
         """The predictions of rows that have not come yet."""
         h, rows = self.horizon, self.yardsticks.upcoming()
         numbers, model = np.arange(self.rows + 1, self.rows + h + 1), model_with(self.model, "upcoming")
-        coming = passing.nothing(self.stream) if model is None else model.upcoming()
+        coming = passing.nothing(self.model) if model is None else model.upcoming()
         missing = np.full(h - len(coming), np.nan)  # before the first rows
         p = coming._each(lambda column: np.concatenate([missing, column.reshape(-1)]))
         predicted = self._columns(p, numbers, np.full(h, np.nan), rows)
@@ -211,10 +201,9 @@ class Pipeline:
 
     # Late targets, under the tickets of a column.
 
-    def _take_late(self, rows: EncodedRows, late: Tickets[Waits]) -> PredictedRows:
+    def _take_late(self, rows: EncodedRows, late: Tickets[FloatArray]) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []  # rows of the block that are predicted
-        stream: Any = self.stream
         before = self.scores.rows
         issued, scored = [self._nothing()], [self._nothing()]
         moments = self._moments(rows.times)
@@ -226,25 +215,21 @@ class Pipeline:
                 late.ignored += 1
                 continue
             if waits is not None:
-                ticket, kept = waits[0], waits[1][None]
-                p = _as_rows(stream.resolve(ticket, y[0], time=None if time is None else time[0]))
-                learned = stream._last_targets[:, 0]
-                self.yardsticks.resolve(kept, learned)
+                lines, learned = waits[None], self._learn_late(waits[None], y, time)
+                p, kept = self._told(lines)
             else:
                 X = self.encoder.fill(rows.part(i, i + 1)).X
                 if comes:
                     late.close(name)
                     p, learned, kept = self._learn(X, y, time)
                 else:
-                    kept, learned = self.yardsticks.issue(X, advance=True), y
-                    one = stream.issue(X[0], time=None if time is None or stream._needs_time else time[0])
-                    late.issue(name, (one.ticket, kept[0]))
-                    p = _as_rows(one)
-            if comes:
-                y = self.refused.take(y, learned, int(number[0]))
-                self.times.add(None if rows.times is None else rows.times[i : i + 1], 1)
+                    lines, learned = self._issue(X, time, advance=True), y
+                    late.issue(name, lines[0])
+                    p, kept = self._told(lines)
+            y = self.refused.take(y, learned, int(number[0]))
             predicted = self._judged(self._columns(p, number, y, kept)._replace(learned=learned))
             if comes:
+                self.times.add(None if rows.times is None else rows.times[i : i + 1], 1)
                 scored.append(predicted._replace(row=np.array([before + len(scored)])))
             if not known:
                 new.append(i)
@@ -261,7 +246,7 @@ class Pipeline:
         """The prediction of no rows."""
         none = np.empty(0)
         return self._judged(
-            self._columns(passing.nothing(self.stream), np.arange(0), none, self.yardsticks.none)._replace(learned=none)
+            self._columns(passing.nothing(self.model), np.arange(0), none, self.yardsticks.none)._replace(learned=none)
         )
 
     def _judged(self, predicted: PredictedRows) -> PredictedRows:
@@ -287,19 +272,34 @@ class Pipeline:
                 f"the run predicts {self.horizon} rows ahead and learns a row by later ones: take rows, with tickets "
                 "where targets come late"
             )
-        own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        stream, conditions = passing.started_for(self.stream, own), None
-        if rows.times is not None and uses_time(stream) and not stream._needs_time:
-            conditions = passing.conditions_at(stream, self.times.coming(rows.times), len(own), many=True)
-        passing.refuse_unfit(stream, own, many=True)
-        width = stream._kept_width
-        lines = np.full((len(own), width + len(stream._columns)), np.nan)
-        for t, line in enumerate(lines):  # each row goes into the memory, and out again
-            undo, kept = undo_of(stream), line[None, :width]
-            columns = stream._pass(ONE[ISSUE], own[t : t + 1].copy(), None, part(conditions, t, t + 1), kept)
-            undo()
-            line[width:] = columns[:, 0, 0]
-        return np.hstack([self.yardsticks.issue(own, advance=False), own, lines])
+        X = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
+        coming = rows.times is not None and uses_time(self.model)
+        return self._issue(X, self.times.coming(rows.times or []) if coming else None, advance=False)
+
+    def _issue(self, X: FloatArray, time: FloatArray | None, *, advance: bool) -> FloatArray:
+        """Lines of rows whose targets come later, each as the next one.
+
+        Args:
+            X: (n, d) inputs.
+            time: (n,) when the rows come, if models see times.
+            advance: whether they come, in this order; if not, each goes into the memory, and out again.
+        """
+        model, conditions, at = self.model, None, np.full(len(X), np.nan)
+        if time is not None and (model._moment() is not None or not model._needs_time):  # others forget by targets
+            at, conditions = time, passing.conditions_at(model, time, len(X), many=True)
+        passing.refuse_unfit(model, X, many=True)
+        width = model._kept_width
+        waits = np.full((len(X), width + self._said), np.nan)
+        for t, line in enumerate(waits):
+            undo = None if advance else undo_of(model)
+            with passing.whole(model, quick=True):
+                columns = model._pass(
+                    ONE[ISSUE], X[t : t + 1].copy(), None, part(conditions, t, t + 1), line[None, :width]
+                )
+            line[width:] = columns[: self._said, 0, 0]
+            if undo is not None:
+                undo()
+        return np.hstack([self.yardsticks.issue(X, advance=advance), X, at[:, None], waits])
 
     def issued(self, lines: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -307,17 +307,33 @@ class Pipeline:
         Args:
             lines: from ``issue``.
         """
-        return self._issued(lines, np.zeros(len(lines), dtype=int), np.full(len(lines), np.nan))
+        p, kept = self._told(lines)
+        unknown = np.full(len(lines), np.nan)
+        return self._judged(self._columns(p, np.zeros(len(lines), dtype=int), unknown, kept))
 
-    def _issued(self, lines: FloatArray, numbers: np.ndarray, y: FloatArray) -> PredictedRows:
-        kept, _, _, columns = self._parts_of(lines)
-        return self._columns(self.stream._told(list(columns.T)), numbers, y, kept)
+    def _told(self, lines: FloatArray) -> tuple[Prediction, FloatArray]:
+        """What was predicted of rows that wait, and what yardsticks keep of them."""
+        kept, *_, columns = self._parts_of(lines)
+        return self.model._told(list(columns.T)), kept
 
     def _parts_of(self, lines: FloatArray) -> list[FloatArray]:
-        """Of lines, what yardsticks keep, inputs, what it takes to learn the rows, and what was predicted."""
-        d = len(self.schema.input_names)
-        width = self.yardsticks.width(d)
-        return np.split(lines, [width, width + d, lines.shape[1] - len(self.stream._columns)], axis=1)
+        """Of lines, what yardsticks keep, inputs, times, what it takes to learn the rows, and what was predicted."""
+        return np.split(lines, np.cumsum(self._widths[:-1]), axis=1)
+
+    @property
+    def _widths(self) -> list[int]:
+        """Of the same parts."""
+        return [self.yardsticks.none.shape[1], len(self.schema.input_names), 1, self.model._kept_width, self._said]
+
+    @property
+    def line_width(self) -> int:
+        """How many numbers a row has that waits for its target."""
+        return sum(self._widths)
+
+    @property
+    def _said(self) -> int:
+        """Columns of a prediction that rows keep which wait."""
+        return bare(self.model._columns)
 
     def resolve(self, lines: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
         """Learn late targets in the order in which they come; each counts as a row.
@@ -327,27 +343,31 @@ class Pipeline:
             y: (n,) their targets.
             times: when they came, if models forget by time; None: when the last row came.
         """
-        time, stream = self._moments([""] * len(y) if times is None else times), self.stream
-        kept, own, waited, _ = self._parts_of(lines)
-        learned = np.empty(len(y))
-        for t in range(len(y)):
-            Y, x = y[t : t + 1, None].copy(), np.ascontiguousarray(own[t : t + 1])
-            conditions = passing.conditions_of(stream, 1, Y, time=part(time, t, t + 1), many=True)
-            known = stream._shape.covers(certain=True)
-            with passing.whole(stream, quick=known):
-                if not known:
-                    passing.begin(stream, x, Y, True, True, many=False)
-                Y = stream._screened(Y)
-                stream._pass(ONE[LEARN], x, Y, conditions, waited[t : t + 1].copy())
-            learned[t] = Y[0, 0]
-        self.yardsticks.resolve(kept, learned)
+        time, (p, kept) = self._moments([""] * len(y) if times is None else times), self._told(lines)
+        learned = self._learn_late(lines, y, time)
         y, numbers = self.refused.take(y, learned, self.rows + 1), np.arange(self.rows + 1, self.rows + len(y) + 1)
         self.rows += len(y)
         self.times.add(times, len(y))
-        self.scored = self._issued(lines, numbers, y)._replace(learned=learned)
+        self.scored = self._judged(self._columns(p, numbers, y, kept)._replace(learned=learned))
         self.scores.add(self.scored)
         self._mark_events()
         return self.scored
+
+    def _learn_late(self, lines: FloatArray, y: FloatArray, time: FloatArray | None) -> FloatArray:
+        """Learn rows that wait; their targets as the model learned them."""
+        model, learned = self.model, np.empty(len(y))
+        kept, own, at, waits, _ = self._parts_of(lines)
+        if (moment := model._moment()) is not None:  # what a kernel over time learns is of the time of the row
+            time = np.fmax(at[:, 0], moment.learned)
+        for t in range(len(y)):
+            Y = y[t : t + 1, None].copy()
+            conditions = passing.conditions_of(model, 1, Y, time=part(time, t, t + 1), many=True)
+            with passing.whole(model, quick=True):
+                Y = model._screened(Y)
+                model._pass(ONE[LEARN], own[t : t + 1].copy(), Y, conditions, waits[t : t + 1].copy())
+            learned[t] = Y[0, 0]
+        self.yardsticks.resolve(kept, learned)
+        return learned
 
     # The file.
 
@@ -359,12 +379,11 @@ class Pipeline:
     def contents(self) -> snapshot.Contents:
         """What a snapshot of the run has."""
         settings, parts = snapshot.encoded(self.request.settings)
-        models, states = snapshot.nested({MODEL: snapshot.contents(self.stream)})
+        models, states = snapshot.nested({MODEL: snapshot.contents(self.model)})
         own = {"last": self.encoder.last} | {name: array for one in self.kept for name, array in one.arrays().items()}
         late = None
         if (tickets := self.tickets) is not None:
-            rows = [np.append(number, said) for number, said in tickets.rows.values()]
-            own["waiting"] = np.array(rows).reshape(len(rows), 1 + self.yardsticks.none.shape[1])
+            own["waiting"] = np.array([*tickets.rows.values()]).reshape(len(tickets), self.line_width)
             late = {"waiting": list(tickets.rows), "closed": list(tickets.closed.items()), "counts": self.late}
         run = {
             "schema": self.schema.to_dict(),
@@ -432,22 +451,21 @@ class Pipeline:
         self.encoder.go_on(saved["encoder"], tensors["last"])
         for one in self.kept:
             one.restore(tensors)
-        stream: Any = model_of(*snapshot.part(MODEL, saved["models"], tensors))
-        if repr(stream) != repr(self.stream) or stream._shape != self.stream._shape:
+        model = model_of(*snapshot.part(MODEL, saved["models"], tensors))
+        if repr(model) != repr(self.model) or model._shape != self.model._shape:
             raise snapshot.SnapshotError(
-                f"the snapshot's model is not the one that its settings say, {self.stream!r}: it is {stream!r}"
+                f"the snapshot's model is not the one that its settings say, {self.model!r}: it is {model!r}"
             )
-        self.stream = stream
+        self.model = model
         if (tickets := self.tickets) is None:
             return
         names, rows = [str(name) for name in saved["late"]["waiting"]], tensors["waiting"]
-        if not len(set(names)) == len(rows) == stream.pending:
+        if not len(set(names)) == len(names) == len(rows):
             raise snapshot.SnapshotError(
                 "the snapshot does not name all rows that wait for their targets: resume it with the version that "
                 "saved it, or start a new run"
             )
-        waits = ((whole("row", int(row[0]), at_least=0), row[1:].copy()) for row in rows)
-        tickets.rows = dict(zip(names, waits, strict=True))
+        tickets.rows = dict(zip(names, rows.reshape(len(rows), self.line_width).copy(), strict=True))
         tickets.closed = {str(name): bool(resolved) for name, resolved in saved["late"]["closed"]}
         tickets.resolved, tickets.expired, tickets.ignored = (
             whole(name, saved["late"]["counts"][name], at_least=0) for name in ("learned", "expired", "ignored")
@@ -575,8 +593,3 @@ class Pipeline:
         """Numerical repairs of the model, by kind and in all, and models that have diverged."""
         health = self.model.health._replace(fill_values=self.refused.count)
         return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
-
-
-def _as_rows(p: Prediction) -> Prediction:
-    """The prediction of one row in arrays of one row."""
-    return p._each(lambda column: np.array([column]))

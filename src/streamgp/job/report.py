@@ -16,7 +16,7 @@ from streamgp.job.summary import Summary
 from streamgp.job.told import counted_alarms
 from streamgp.job.verdict import leaders, verdict
 from streamgp.tables.columns import is_spare
-from streamgp.tables.writing import WriteError, finite
+from streamgp.tables.writing import finite, writing
 
 MOST_MEMBERS = 3  # of a committee that are drawn each by its own line
 WINDOW = 500  # rows over which errors and coverage are averaged
@@ -88,9 +88,8 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
             if axis.get_xlim()[0] <= event <= axis.get_xlim()[1]:
                 axis.axvline(event, color="tab:red", ls="--", lw=1)
     try:
-        figure.savefig(path, dpi=120)
-    except OSError as error:
-        raise _cannot(path, error) from None
+        with writing(path):
+            figure.savefig(path, dpi=120)
     finally:
         plt.close(figure)
 
@@ -264,11 +263,5 @@ def _packed(values: np.ndarray) -> str:
 
 def write_page(path: str | Path, page: str) -> None:
     """Write the text of a page to a file."""
-    try:
+    with writing(path):
         Path(path).write_bytes(page.encode(errors="replace"))
-    except OSError as error:
-        raise _cannot(path, error) from None
-
-
-def _cannot(path: str | Path, error: OSError) -> OSError:
-    return WriteError(f"{path} cannot be written: {error.strerror or error}")

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Annotated, Any
 
 from streamgp.auto.candidates import CANDIDATES, DEFAULT, candidate, seconds
+from streamgp.auto.forest import without_trees
 from streamgp.contract.model import StreamModel
-from streamgp.job.expressions import value_of
-from streamgp.job.named import kind_by_name, model_by_name
+from streamgp.job.named import kind_by_name, model_by_name, value_of
 from streamgp.settings import Configured, Setting, nearest, one_of, optional, probability, switch, whole
 from streamgp.tables.declared import declared_columns
 from streamgp.tables.numbers import MARKS
@@ -18,6 +18,10 @@ from streamgp.wrappers.alarms import rate_of
 
 AUTO = "auto"
 MOST_PENDING = 100_000  # rows that wait for their targets
+FOR_AUTO = {  # settings of a run that other models do not have
+    "budget": "which chooses its models by it; {} takes the time that its settings need, such as its capacity",
+    "trees": "which has them among its experts; {} is a model of its own",
+}
 
 
 def _checked_rate(name: str, value: Any) -> Any:
@@ -50,6 +54,13 @@ class RunSettings(Configured):
                 optional(lambda _, value: seconds(value)),
             ),
         ] = DEFAULT,
+        trees: Annotated[
+            bool | None,
+            Setting(
+                "whether trees are among the experts of auto, trained by LightGBM; None: if it is installed",
+                check=optional(switch),
+            ),
+        ] = None,
         pending: Annotated[
             int,
             Setting(
@@ -83,7 +94,7 @@ class RunSettings(Configured):
     ) -> None:
         self.level, self.warmup, self.tune, self.drift = level, warmup, tune, drift
         self.screen, self.budget, self.pending, self.decimal = screen, budget, pending, decimal
-        self.alarms, self.schema = alarms, schema
+        self.alarms, self.schema, self.trees = alarms, schema, trees
 
 
 @dataclass(frozen=True)
@@ -111,11 +122,11 @@ class Request:
         if "pending" in given and not self.late:
             raise ValueError("pending counts rows whose targets come late; it needs `ticket`")
         known = setting_names(self.model)
-        if "budget" in self.settings and "budget" not in known:
-            raise ValueError(
-                f"`budget` is for auto, which chooses its models by it; {self.model} takes the time that its settings "
-                "need, such as its capacity"
-            )
+        for name, why in FOR_AUTO.items():
+            if name in self.settings and name not in known:
+                raise ValueError(f"`{name}` is for auto, {why.format(self.model)}")
+        if self.run.trees and (why := without_trees()):
+            raise ValueError(f"`trees`: {why}")
         if self.by_time and "half_life" not in known:
             raise ValueError(
                 f"{self.model} cannot forget by the time between rows; use `half_life` with KRLST, RLSESN or auto, "
@@ -173,8 +184,8 @@ def setting_names(model: str) -> set[str]:
 
 
 def run_settings(model: str) -> set[str]:
-    """Those that are not the model's: a budget of time is for auto, and OnlineGP has one of points."""
-    return set(RunSettings.setting_names()) - (set() if model == AUTO else {"budget"})
+    """Those that are not the model's: OnlineGP has a budget of its own, of points."""
+    return set(RunSettings.setting_names()).difference(() if model == AUTO else FOR_AUTO)
 
 
 def _remembers(model: StreamModel) -> bool:

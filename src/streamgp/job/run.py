@@ -131,7 +131,8 @@ class Run(Predicted):
         """
         if not frames.is_frame(source):
             raise TypeError(f"predict_many takes a data frame; got {type(source).__name__}. Use track for files")
-        chunk = _whole(FrameReader(source))
+        reader = FrameReader(source)
+        chunk = Chunk.joined([Chunk({name: [] for name in reader.names}), *reader.chunks()])
         missing = [name for name in self.pipeline.schema.needed if name not in chunk.columns]
         if missing := [name for name in missing if name != self.pipeline.schema.target]:
             raise RowsError(
@@ -273,12 +274,3 @@ def run(
     rows = PredictedRows.joined(collector.blocks or [summary.pipeline._nothing()])
     lines = np.array([line for block in collector.lines for line in block], dtype=int)
     return Run(rows, summary, lines if len(lines) == len(rows.row) else None, source)
-
-
-def _whole(reader: FrameReader) -> Chunk:
-    """All rows of a data frame."""
-    chunks = list(reader.chunks()) or [Chunk({name: [] for name in reader.names})]
-    columns: dict[str, Sequence[Any]] = {
-        name: [value for chunk in chunks for value in chunk.columns[name]] for name in reader.names
-    }
-    return Chunk(columns, [line for chunk in chunks for line in chunk.lines])

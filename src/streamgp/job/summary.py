@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.told import asked
 from streamgp.job.verdict import verdict
 from streamgp.tables.formats import BadRow
 
@@ -97,4 +98,6 @@ def introduced(pipeline: Pipeline, headless: bool) -> list[str]:
         told.append(f"lags: none; `lags=3` adds past values of {pipeline.schema.target}")
     if pipeline.horizon:
         told.append(f"horizon: {pipeline.horizon} row{'s' if pipeline.horizon > 1 else ''} ahead")
+    if (missing := asked(pipeline.model, "without_trees")) is not None:
+        told.append(missing or "trees: among the experts, trained by LightGBM")
     return told

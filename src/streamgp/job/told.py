@@ -1,13 +1,13 @@
-"""What is told of a run in words: its abnormal rows, its changes, and how much columns count."""
+"""What is told of a run: what its models know of themselves, and in words its abnormal rows and its changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from streamgp.contract.model import StreamModel
 from streamgp.job.changes import StreamChange
 from streamgp.job.scores import shown
-from streamgp.job.within import model_with
 from streamgp.tables.columns import NEW_LEVEL, Schema
 from streamgp.tables.encoding import RowEncoder
 from streamgp.wrappers.alarms import Alarm
@@ -19,6 +19,27 @@ COUNTED = {
     "relation": ("change of the relation", "changes of the relation"),
 }
 FAINT = 0.02  # a smaller shift of the targets, as a part of their level, is none to be told
+
+
+def model_with(model: StreamModel, name: str) -> Any:
+    """The first of a model and those within it that has something of this name; None: none has.
+
+    Args:
+        model: the outermost one.
+        name: of what can be read of models, such as "chosen", "weights" or "upcoming".
+    """
+    return next((one for one in model._family() if hasattr(type(one), name)), None)
+
+
+def asked(model: StreamModel, name: str) -> Any:
+    """What the first of a model and those within it that has something of this name says; None: none has."""
+    found = model_with(model, name)
+    return None if found is None else getattr(found, name)
+
+
+def uses_time(model: StreamModel) -> bool:
+    """Whether a model uses the times of rows."""
+    return model._needs_time or model._sees_time
 
 
 def of_alarm(alarm: Alarm, names: Sequence[str]) -> str:

@@ -131,9 +131,7 @@ def refuse(request: Request, d: int, pending: int) -> None:
 
 def refuse_waiting(pipeline: Pipeline, pending: int) -> None:
     """Refuse a run of which this many rows that wait for their targets would take too much."""
-    stream = pipeline.stream
-    numbers = (stream._d or 0) + stream._kept_width + len(stream._columns)
-    numbers += pipeline.yardsticks.none.shape[1]
+    numbers = pipeline.line_width
     if 8 * numbers * pending > MEMORY:
         raise RefusedError(
             422,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from streamgp.job.building import default_lags
-from streamgp.job.expressions import value_of
+from streamgp.job.named import value_of
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import AUTO, MOST_PENDING, Request, told_of_columns
 from streamgp.process.memory import Reservoir

@@ -191,7 +191,8 @@ def is_spare(name: str) -> bool:
 
 def values_of(chunk: Chunk, name: str) -> Sequence[Any]:
     """A column's values; of a sparse table it may not be there yet."""
-    return chunk.columns.get(name, [None] * len(chunk))
+    found = chunk.columns.get(name)
+    return [None] * len(chunk) if found is None else found
 
 
 def level_of(value: Any) -> str:

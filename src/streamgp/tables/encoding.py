@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -17,12 +16,7 @@ from streamgp.settings import FloatArray, whole
 from streamgp.tables.columns import CYCLES, EMPTY, Column, Schema, level_of, short, times_of, values_of
 from streamgp.tables.declared import without_missing
 from streamgp.tables.formats import BadRow, Chunk
-from streamgp.tables.numbers import (
-    MARKS,
-    as_number,
-    is_missing,
-    without_unit,
-)
+from streamgp.tables.numbers import MARKS, as_number, is_missing, without_unit
 
 PLAIN = frozenset({float, int, type(None)})
 NUMBERS = frozenset({float, int})
@@ -130,21 +124,22 @@ class RowEncoder:
         schema = self.schema
         n = len(chunk)
         wrong: dict[int, str] = {}
-        numbers = self._plain(chunk)
-        if numbers is None:
-            numbers = np.array([self._numbers(name, values_of(chunk, name), wrong) for name in self._number_columns])
+        columns = [self._numbers(name, values_of(chunk, name), wrong) for name in self._number_columns]
+        numbers = dict(zip(self._number_columns, columns, strict=True))
+        for at, row in np.argwhere(np.isinf(columns)).tolist():
+            wrong.setdefault(row, f"has an infinite number in the column {self._number_columns[at]!r}")
         chunk = self._without_missing(chunk)
-        y = numbers[-1]
+        y = numbers[schema.target]
         parts = [
-            numbers[part].T if isinstance(part, slice) else _indicators(part, values_of(chunk, part.name))
-            for part in self._parts
+            _indicators(schema.column(name), values_of(chunk, name)) if name not in numbers else numbers[name][:, None]
+            for name in schema.inputs
         ]
         times = times_of(chunk, schema.time, schema.time_parts, schema.reader.form)
         if times is not None and schema.cycles:
             parts.append(_phases(times, schema, wrong))
         if self._has_categories:
             parts.append(self._later_levels(chunk, wrong))
-        X = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.hstack([np.empty((n, 0)), *parts]))
+        X = np.hstack([np.empty((n, 0)), *parts])
         tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
         lines = list(chunk.lines)
         bad = [*chunk.bad, *(BadRow(lines[i], reason) for i, reason in wrong.items())]
@@ -250,35 +245,10 @@ class RowEncoder:
                     self.strangers[name] = self.strangers.get(name, 0) + 1
         return result
 
-    def _plain(self, chunk: Chunk) -> FloatArray | None:
-        """The columns of numbers, (columns, n), if all of them hold finite ones or nothing, and no text."""
-        columns, missing = chunk.columns, [None] * len(chunk)
-        values = [columns.get(name, missing) for name in self._number_columns]
-        if not PLAIN.issuperset(map(type, chain.from_iterable(values))):
-            return None
-        try:
-            block = np.array(values, dtype=np.float64)
-        except OverflowError:
-            return None
-        for at, name in enumerate(self._number_columns):
-            if missing_numbers := [as_number(text, ".") for text in self.schema.column(name).missing]:
-                block[at, np.isin(block[at], np.array(missing_numbers, dtype=np.float64))] = np.nan
-        return None if np.isinf(block).any() else block
-
     @cached_property
     def _number_columns(self) -> list[str]:
         """The inputs that are numbers, then the target."""
         return [*(name for name in self.schema.inputs if self.schema.column(name).kind == "number"), self.schema.target]
-
-    @cached_property
-    def _parts(self) -> list[slice | Column]:
-        """The inputs in their order: which columns of numbers follow each other, and categories."""
-        parts: list[slice | Column] = []
-        for numbers, group in groupby(map(self.schema.column, self.schema.inputs), lambda one: one.kind == "number"):
-            columns = list(group)
-            first = self._number_columns.index(columns[0].name) if numbers else 0
-            parts += [slice(first, first + len(columns))] if numbers else columns
-        return parts
 
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         column = self.schema.column(name)
@@ -288,9 +258,12 @@ class RowEncoder:
             bare = [without_unit(value, column.form) for value in values]
             values = without_missing(bare, column.missing, [decimal])
         try:
-            if decimal == ",":  # Python's float() reads points
+            if PLAIN.issuperset(map(type, values)):
+                numbers = np.array(values, dtype=np.float64)
+            elif decimal == ",":  # Python's float() reads points
                 raise ValueError
-            numbers = np.fromiter(map(float, values), np.float64, len(values))
+            else:
+                numbers = np.fromiter(map(float, values), np.float64, len(values))
         except (TypeError, ValueError, OverflowError):
             numbers = np.empty(len(values))
             for i, value in enumerate(values):
@@ -299,8 +272,6 @@ class RowEncoder:
                     wrong.setdefault(i, _no_number(value, name, decimal))
                     number = np.nan
                 numbers[i] = number
-        for at in np.flatnonzero(np.isinf(numbers)).tolist():
-            wrong.setdefault(at, f"has an infinite number in the column {name!r}")
         return numbers
 
 

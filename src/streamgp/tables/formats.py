@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -71,6 +72,16 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    @classmethod
+    def joined(cls, chunks: Sequence[Chunk]) -> Chunk:
+        """Chunks that follow each other, as one; None where one of them has no such column."""
+        columns: dict[str, Sequence[Any]] = {
+            name: [v for chunk in chunks for v in chunk.columns.get(name, [None] * len(chunk))]
+            for name in dict.fromkeys(name for chunk in chunks for name in chunk.columns)
+        }
+        lines, bad = ([*chain.from_iterable(getattr(chunk, name) for chunk in chunks)] for name in ("lines", "bad"))
+        return cls(columns, lines, bad, next((chunk.news for chunk in chunks if chunk.news), ""))
 
 
 class Reader(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from streamgp import filelocks
-from streamgp.tables.writing import WriteError
+from streamgp.tables.writing import WriteError, writing
 
 Place = str | Path | int | None  # an int: an open file's descriptor
 
@@ -63,10 +63,8 @@ def _lock(setting: str, path: Path, name: str) -> Iterator[None]:
     # A file beside it is locked, because a save replaces the file itself. The system drops the lock of a dead run.
     lock = path.with_name(f".{path.name}.lock")
     while True:
-        try:
+        with writing(name, f"; give `{setting}` another place"):
             file = open(lock, "ab")  # noqa: SIM115
-        except OSError as error:
-            raise WriteError(f"{name} cannot be written: {error.strerror}; give `{setting}` another place") from None
         if not filelocks.lock(file):
             file.close()
             raise WriteError(

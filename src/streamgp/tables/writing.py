@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
@@ -18,11 +18,24 @@ import numpy as np
 from streamgp.settings import FloatArray
 from streamgp.tables.source import RowsError
 
+ELSEWHERE = "; choose another place with `out`"
 VALUES = ("mean", "lower", "upper", "std", "observed", "log_density")
 
 
 class WriteError(OSError):
     """Output that cannot be written; the message says what is safe."""
+
+
+@contextlib.contextmanager
+def writing(name: object, then: str = "") -> Iterator[None]:
+    """A block that writes what has this name; where that cannot be done it is said, and what is added to it."""
+    try:
+        yield
+    except (BrokenPipeError, WriteError):
+        raise
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise WriteError(f"{name} cannot be written: {reason}{then}") from None
 
 
 class PredictedRows(NamedTuple):
@@ -120,37 +133,70 @@ def write_rows(
             new run, which replaces any file.
     """
     texts = [name for name, there in (("ticket", ticketed), ("time", timed), ("alarm", judged)) if there]
-    if path is None or str(path) == "-":
-        return TextWriter(sys.stdout.buffer, "standard output", texts, as_json)
-    path = Path(path)
-    ending = path.suffix.lower()
-    if ending == ".parquet":
-        if after is not None and path.exists():
-            raise WriteError(f"{path} exists, and Parquet files cannot be appended to; give `out` another name")
-        return ParquetWriter(path, texts)
-    if ending not in (".csv", ".ndjson", ".jsonl"):
-        raise RowsError(f"unknown output format {str(path)!r}; use a name that ends in .csv, .ndjson or .parquet")
-    try:
-        if not path.exists() or path.stat().st_size == 0:
-            after = None
-        file: BinaryIO = open(path, "wb" if after is None else "r+b", buffering=0)  # noqa: SIM115
-    except OSError as error:
-        raise WriteError(f"{path} cannot be written: {error.strerror}; choose another place with `out`") from None
-    return TextWriter(file, str(path), texts, ending != ".csv", after)
+    place = None if path is None else Path(path)
+    if place is None or place.suffix.lower() != ".parquet":
+        return TextWriter(place, texts, as_json, after)
+    if after is not None and place.exists():
+        raise WriteError(f"{place} exists, and Parquet files cannot be appended to; give `out` another name")
+    return ParquetWriter(place, texts)
 
 
-class TextWriter:
-    """CSV with a header, or NDJSON."""
+class TextOutput:
+    """A file of text, or standard output, in which every piece that was written is whole.
 
-    def __init__(
-        self, file: BinaryIO, name: str, texts: list[str], as_json: bool, after: Mapping[str, Any] | None = None
-    ) -> None:
-        self._file, self._name, self._texts, self._json = file, name, texts, as_json
+    Args:
+        path: .csv or .ndjson; None or "-": standard output.
+        as_json: one JSON object a line on standard output.
+        after: keep what is in the file.
+        kinds: endings that a message names.
+    """
+
+    def __init__(self, path: str | Path | None, as_json: bool, after: bool = False, kinds: str = "") -> None:
         self.rows = self._whole = 0
         self._digest = hashlib.sha256()
-        if after is not None:
+        if path is None or str(path) == "-":
+            self._name, self._json = "standard output", as_json
+            self._file: BinaryIO = sys.stdout.buffer
+            return
+        self._name, ending = str(path), Path(path).suffix.lower()
+        if ending not in (".csv", ".ndjson", ".jsonl"):
+            raise RowsError(f"unknown output format {self._name!r}; use a name that ends in {kinds}")
+        self._json = ending != ".csv"
+        with writing(path, ELSEWHERE):
+            self._file = open(path, "r+b" if after else "wb", buffering=0)  # noqa: SIM115
+
+    def _put(self, text: str) -> None:
+        data = memoryview(text.encode(errors="replace"))
+        done = 0
+        with writing(self._name, f"; the {self.rows} rows before are complete"):
+            try:
+                while done < len(data):
+                    done += self._file.write(data[done:]) or 0
+                self._file.flush()
+            except OSError:
+                with contextlib.suppress(OSError, ValueError):
+                    self._file.truncate(self._whole)
+                raise
+        self._whole += len(data)
+        self._digest.update(data)
+
+    def close(self) -> None:
+        if self._file is not getattr(sys.stdout, "buffer", None):  # a notebook has none
+            self._file.close()
+
+
+class TextWriter(TextOutput):
+    """CSV with a header, or NDJSON."""
+
+    def __init__(self, path: Path | None, texts: list[str], as_json: bool, after: Mapping[str, Any] | None) -> None:
+        with writing(path, ELSEWHERE):
+            if path is not None and not (path.exists() and path.stat().st_size):
+                after = None
+        super().__init__(path, as_json, after is not None, ".csv, .ndjson or .parquet")
+        self._texts = texts
+        if after is not None and path is not None:
             self._go_on(after)
-        elif not as_json:
+        elif not self._json:
             self._put(",".join(["row", *texts, *_names(texts)]) + "\n")
 
     def _go_on(self, after: Mapping[str, Any]) -> None:
@@ -191,34 +237,12 @@ class TextWriter:
     def _columns(self, predicted: PredictedRows) -> tuple[FloatArray, ...]:
         return predicted.values("alarm" in self._texts)
 
-    def _put(self, text: str) -> None:
-        data = memoryview(text.encode(errors="replace"))
-        done = 0
-        try:
-            while done < len(data):
-                done += self._file.write(data[done:]) or 0
-            self._file.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            with contextlib.suppress(OSError, ValueError):
-                self._file.truncate(self._whole)
-            raise WriteError(
-                f"{self._name} cannot be written: {error.strerror or error}; the {self.rows} rows before are complete"
-            ) from None
-        self._whole += len(data)
-        self._digest.update(data)
-
     def written(self) -> dict[str, Any]:
         os.fsync(self._file.fileno())
         return self._known()
 
     def _known(self) -> dict[str, Any]:
         return {"json": self._json, "rows": self.rows, "bytes": self._whole, "digest": self._digest.hexdigest()}
-
-    def close(self) -> None:
-        if self._file is not getattr(sys.stdout, "buffer", None):  # a notebook has none
-            self._file.close()
 
 
 class ParquetWriter:
@@ -238,22 +262,21 @@ class ParquetWriter:
         self._arrow, self._path, self._texts = pa, path, texts
         self._schema = pa.schema(fields)
         self.rows = 0
-        try:
+        with writing(path):
             self._writer = parquet.ParquetWriter(path, self._schema)
-        except OSError as error:
-            raise WriteError(f"{path} cannot be written: {os.strerror(error.errno or 0)}") from None
 
     def write(self, predicted: PredictedRows) -> None:
         if not len(predicted.row):
             return
         texts = [getattr(predicted, name) or [None] * len(predicted.row) for name in self._texts]
         values = [self._arrow.array(column, from_pandas=True) for column in predicted.values("alarm" in self._texts)]
-        try:
-            self._writer.write_table(self._arrow.table([predicted.row, *texts, *values], schema=self._schema))
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self.close()
-            raise WriteError(f"{self._path} cannot be written: {error}; rows before may be in it") from None
+        with writing(self._path, "; rows before may be in it"):
+            try:
+                self._writer.write_table(self._arrow.table([predicted.row, *texts, *values], schema=self._schema))
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self.close()
+                raise
         self.rows += len(predicted.row)
 
     def written(self) -> dict[str, Any]:
