@@ -9,7 +9,7 @@ from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.lanes import ADVANCE, ISSUE, ONE, PREDICT
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import bare
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, Maybe
 from streamgp.wrappers.wrapper import Wrapper
 
 # Rows so far, which is the next ticket; rows that expired; the last row's ticket if it waits, or -1; rows learned later
@@ -32,7 +32,7 @@ class Late(Wrapper):
     _said: int  # columns of a prediction that are kept
     _line_width: int
 
-    def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
+    def _begin(self, X: FloatArray, Y: Maybe, scalar: bool, certain: bool, *, many: bool) -> None:
         probe = self._within.clone()  # it may know how many outputs there are before the first target
         probe._begin(X, Y, scalar, certain, many=many)
         self._prepare(probe._shape)

@@ -18,7 +18,7 @@ from streamgp.contract.prediction import NUMBERS
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import on, reset_memories
 from streamgp.process.compiled_model import NONE
-from streamgp.settings import FloatArray, switch, whole
+from streamgp.settings import FloatArray, Maybe, switch, whole
 from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
 from streamgp.wrappers.units import SHARED_UNITS, Scaling, center_and_spread, units_of
@@ -189,14 +189,7 @@ class Standardize(Mapped):
     def _one_step(self) -> bool:  # type: ignore[override]
         return self._lanes is ALONE and self._in_one_call
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         if self._in_one_call:
             columns = np.zeros((3, len(X), self._unit_arrays[2].shape[1]))
             self._do(ops, X, Y, conditions, kept, NOT_CALIBRATED, columns)
@@ -210,9 +203,9 @@ class Standardize(Mapped):
         self,
         ops: np.ndarray,
         X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
+        Y: Maybe,
+        conditions: Maybe,
+        kept: Maybe,
         calibration: Calibration,
         columns: FloatArray,
     ) -> None:
@@ -234,7 +227,7 @@ class Standardize(Mapped):
     # A row that is issued during the warm-up, or while targets tell no scale, is predicted and no more: the rows of the
     # warm-up are learned anew, in the order in which their targets come.
 
-    def _has_seen(self, ops: np.ndarray, kept: FloatArray | None, first: int) -> bool:
+    def _has_seen(self, ops: np.ndarray, kept: Maybe, first: int) -> bool:
         """Whether no row is learned that was issued during the warm-up; its lines begin with other numbers."""
         return kept is None or self._seen(ops, kept[:, first:]) is ops
 
@@ -283,14 +276,7 @@ class Standardize(Mapped):
 
     # Units that change on the way: all models go on to where theirs do, then these change, and again.
 
-    def _unsettled(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _unsettled(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         """Do operations in stages; of many models each is on a row of its own, in order."""
         learns, whose, alone = ops[:, 1] & LEARN != 0, self._whose(ops), self._lanes is ALONE
         if cold := not self._warm().all():  # a stage for each renewal
@@ -324,14 +310,7 @@ class Standardize(Mapped):
                 kept[at] = given[3]
         return columns
 
-    def _keep(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _keep(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         """Do operations of the warm-up as far as the next renewal, which is the same for all models."""
         kinds = ops[:, 1]
         learns, tells = kinds & LEARN != 0, kinds & TELL != 0
@@ -403,14 +382,7 @@ class Standardize(Mapped):
         with np.errstate(over="ignore"):
             return np.asarray((self._stacked["scaled"][whose] == 0.0) & (np.abs(Y - shift) > rounding))
 
-    def _take_scale(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: Any,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _take_scale(self, ops: np.ndarray, X: FloatArray, Y: Any, conditions: Maybe, kept: Maybe) -> FloatArray:
         """Take the scale from the first target of each model that differs from all before it, which are 0 in any unit.
 
         Its prediction claims nothing yet.
@@ -491,7 +463,7 @@ class Standardize(Mapped):
         return points
 
 
-def _some(values: FloatArray | None, at: np.ndarray | slice) -> FloatArray | None:
+def _some(values: Maybe, at: np.ndarray | slice) -> Maybe:
     return None if values is None else values[at]
 
 
