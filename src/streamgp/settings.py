@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Maybe = FloatArray | None  # an array, where there is one
 Check = Callable[[str, Any], Any]
 WRAPPED = re.compile(
     r"\S.{0,107}(?= |$)"

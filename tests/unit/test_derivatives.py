@@ -42,6 +42,7 @@ MODELS = {
     "Columns": lambda: sg.Columns(sg.KRLST(capacity=9), columns=[1]),
     "Differenced": lambda: sg.Differenced(sg.KRLST(capacity=9), column=1),
     "DriftAware": lambda: sg.DriftAware(sg.KRLST(capacity=9)),
+    "Alarms": lambda: sg.Alarms(sg.KRLST(capacity=9)),
     "Delayed": lambda: sg.Delayed(sg.KRLST(capacity=9)),
     "Calibrated": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=9), warmup=10), warmup=5),
 }

@@ -24,6 +24,7 @@ EXACT = {
     "Columns": lambda: sg.Columns(sg.SOGP(capacity=12), columns=[1]),
     "Lagged": lambda: sg.Lagged(sg.SOGP(capacity=12), lags=2),
     "Delayed": lambda: sg.Delayed(sg.DriftAware(sg.SOGP(capacity=12))),
+    "Alarms": lambda: sg.Alarms(sg.SOGP(capacity=12)),
 }
 
 

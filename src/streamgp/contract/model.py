@@ -59,7 +59,7 @@ JOINT_MODELS = (
 )
 DERIVATIVE_MODELS = (
     "models that have them are OnlineGP and all recipes that are built on it, such as SOGP, KRLST and ISSGPR, with "
-    "Gaussian noise, also within Standardize, Lagged, Columns, Differenced, Calibrated, DriftAware and Delayed"
+    "Gaussian noise, also within Standardize, Lagged, Columns, Differenced, Calibrated, DriftAware, Alarms and Delayed"
 )
 
 

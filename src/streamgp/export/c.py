@@ -108,7 +108,7 @@ def state(model: StreamModel) -> FloatArray:
     kind = _kind(process)
     counters = [float(process._numbers.count(name)) for name in kind.counters]
     arrays = [array.ravel() for array in _arrays(process, kind).values()]
-    screen = units._screen.ravel() if units is not None else np.zeros(outliers.NUMBERS)
+    screen = units._stacked["screen"].ravel() if units is not None else np.zeros(outliers.NUMBERS)
     return np.concatenate([counters, *arrays, screen])
 
 
@@ -135,7 +135,7 @@ def resumed(model: StreamModel, numbers: Any) -> StreamModel:
         target[...] = values[at : at + array.size].reshape(target.shape) if target.size else target
         at += array.size
     if units is not None:
-        units._screen[...] = values[at:].reshape(units._screen.shape)
+        units._stacked["screen"].ravel()[:] = values[at:]
     return from_bytes(copy.to_bytes())  # type: ignore[no-any-return]  # what no stream leads to is refused
 
 

@@ -18,7 +18,7 @@ from streamgp.fleet.wrapping import COUNTER, AroundShape, Model, Plan
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
 from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.standardize import Standardize, _power_above
+from streamgp.wrappers.standardize import Standardize, is_due
 
 UNFIT = "inputs must be finite, and targets finite or missing"
 
@@ -256,9 +256,8 @@ class WrappedEngine(AroundEngine):
         """One more row of each of these models was kept, if it is in its warm-up; renew those that are due."""
         warmup = self._warmup
         cold = models[self._kept[models] < warmup]
-        before = self._kept[cold]
         self._kept[cold] += 1
-        due = cold[before + 1 == np.minimum(warmup, _power_above(before))]
+        due = cold[is_due(self._kept[cold], warmup)]
         if len(due):
             self._processes.begin_again(due)
             self._wrappers.renew(due, self._kept[due], self._processes.bound)

@@ -12,7 +12,7 @@ from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, PREDICT, TAKE, TELL
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
-from streamgp.settings import FloatArray, whole
+from streamgp.settings import FloatArray, Maybe, whole
 from streamgp.wrappers.late import Late
 
 LEARN_AND_ISSUE = np.array([[0, LEARN], [1, ISSUE]])  # of one row, and of the row that predicts a later one
@@ -89,14 +89,7 @@ class Ahead(Late):
     def _kept_width(self) -> int:
         return self._line_width
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         moment, p = self._within._moment(), self._numbers.state.last_y.size
         if len(ops) == len(X) == 1 and moment is None and conditions is None and kept is None:
             kind, place = ops.item(1), self._numbers.count("rows") % self._horizon
@@ -111,7 +104,7 @@ class Ahead(Late):
             self._do(ops[i : i + 1], X, Y, part(conditions, i, i + 1), kept, columns)
         return columns
 
-    def _pass_one(self, kind: int, place: int, X: FloatArray, Y: FloatArray | None) -> FloatArray:
+    def _pass_one(self, kind: int, place: int, X: FloatArray, Y: Maybe) -> FloatArray:
         """The usual case in fewer steps: one row that another one has predicted, and its target."""
         lines = np.full((2, self._line_width), np.nan)
         lines[0] = self._ring[place]
@@ -133,9 +126,9 @@ class Ahead(Late):
         self,
         ops: np.ndarray,
         X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
+        Y: Maybe,
+        conditions: Maybe,
+        kept: Maybe,
         columns: FloatArray,
     ) -> None:
         """Turn operations on rows into those on the rows that predict them: a row learns the row before it."""

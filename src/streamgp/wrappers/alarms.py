@@ -14,16 +14,14 @@ from streamgp.compiled import compile_now
 from streamgp.contract import inputs, passing
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT, noise_of, part
-from streamgp.contract.freerun import Trajectories
-from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, ONE, PREDICT, TAKE, any_of, predicted_too
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, bare, plain
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, Setting, duration, number, switch, whole
+from streamgp.settings import FloatArray, Maybe, Setting, duration, number, switch, whole
 from streamgp.wrappers import surprise
 from streamgp.wrappers.detector import MOST_REFUTED
-from streamgp.wrappers.wrapper import Wrapper
+from streamgp.wrappers.wrapper import Transparent
 
 KINDS = ("", "spike", "level", "relation")
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000, "year": 31536000}
@@ -125,7 +123,7 @@ def rate_of(name: str, value: Any, most: float = MOST_RATE) -> tuple[float, floa
     return 0.0, often / seconds
 
 
-class Alarms(Wrapper):
+class Alarms(Transparent):
     """A stream model that tells abnormal rows and changes, with a budget of false alarms.
 
     Every row is judged given its inputs, before it is learned: its p-value says how probable an error at least as large
@@ -157,8 +155,7 @@ class Alarms(Wrapper):
 
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
-    _found = np.empty((2, 0, 1))  # surprises and kinds of the rows that the last call learned
-    _came: FloatArray | None = None  # the targets of the rows that are taken next, before any was refused
+    _came: Maybe = None  # the targets of the rows that are taken next, before any was refused
 
     def __init__(
         self,
@@ -193,6 +190,7 @@ class Alarms(Wrapper):
         if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
             raise ValueError("Alarms looks at every row before it is learned: use batch=1")
         self._per_row, self._per_second = rate
+        self._needs_time = self._needs_time or self._per_second > 0
         self._discounts = discount_spikes
         self._kept, self._warmup, self._history = float(memory), float(warmup), history
         compile_now(surprise.judge, surprise.mean_gaps)
@@ -233,10 +231,6 @@ class Alarms(Wrapper):
 
     # Times.
 
-    @property
-    def _needs_time(self) -> bool:  # type: ignore[override]
-        return self._per_second > 0 or super()._needs_time
-
     def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
         timed = self._per_second and learned is not None and learned.any()
         if timed and (time is None or not np.all(np.isfinite(time[learned]))):
@@ -247,7 +241,7 @@ class Alarms(Wrapper):
             )
         super()._refuse_times(time, learned, many)
 
-    def _budgets(self, conditions: FloatArray | None, n: int, clock: FloatArray) -> FloatArray:
+    def _budgets(self, conditions: Maybe, n: int, clock: FloatArray) -> FloatArray:
         """Of each row its budget, (n,); a rate by time is spread over rows by the mean time between them so far."""
         if not self._per_second or conditions is None:
             return np.full(n, self._per_row)
@@ -289,18 +283,10 @@ class Alarms(Wrapper):
         """How many numbers of a waiting row are what was predicted of it."""
         return bare(self._within._columns) * (self._p or 1)
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         came = Y if Y is None else self._as_they_came(Y)
         p, start, at = self._p or 1, 0, bare(self._within._columns)
         columns = np.full((len(self._columns) if not any_of(ops, ADVANCE | LEARN) else at + 2, len(X), p), np.nan)
-        found: list[FloatArray] = []
         while start < len(ops):
             judged, kinds = np.empty((2, 0, p)), ops[start:, 1]
             taken = kinds & TAKE == TAKE
@@ -318,20 +304,10 @@ class Alarms(Wrapper):
             if said.shape[1]:
                 columns[:at, rows], columns[at + 2 :, rows] = said[:at], said[at:]
             columns[at : at + 2, rows[: judged.shape[1]]] = judged
-            found.append(judged)
             start = stop
-        if any_of(ops, LEARN):
-            self._found = np.concatenate(found, axis=1)
         return columns
 
-    def _unlearned(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _unlearned(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         """Do one operation without a target to learn; what is predicted of its row, (columns, 1, p)."""
         row, number, own = ops.item(0), self.rows_seen, 1 + self._said_width
         columns = self._within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])[:, [row]]
@@ -340,7 +316,7 @@ class Alarms(Wrapper):
         return columns if ops.item(1) & PREDICT else columns[:, :0]
 
     def _some(
-        self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: FloatArray | None
+        self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: Maybe
     ) -> tuple[FloatArray, FloatArray]:
         """Judge and learn rows as far as the first spike; their predictions, and surprises and kinds, (2, rows, p)."""
         # How a row is learned depends on its prediction: of several all are learned first, and again if need be.
@@ -376,7 +352,7 @@ class Alarms(Wrapper):
         X: FloatArray,
         Y: FloatArray,
         came: FloatArray,
-        conditions: FloatArray | None,
+        conditions: Maybe,
         numbers: np.ndarray,
     ) -> tuple[FloatArray, FloatArray]:
         """Surprises and kinds of rows as far as the first spike, (2, rows, p), and from which surprise on rows are
@@ -405,7 +381,7 @@ class Alarms(Wrapper):
         self._numbers.counters["noted"] += 1
         self._numbers.counters[KINDS[int(event[1])]] += 1
 
-    def _explain_last(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> None:
+    def _explain_last(self, X: FloatArray, Y: FloatArray, conditions: Maybe) -> None:
         """Name the cause of the spikes of one row, which were noted last and are not learned yet."""
         relief = self._relief(X, Y, conditions)
         if relief.size and relief.max() > 0:
@@ -414,7 +390,7 @@ class Alarms(Wrapper):
             same = events[recent, 0] == events[(noted - 1) % self._history, 0]
             events[recent[same], -1] = relief.argmax()
 
-    def _relief(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+    def _relief(self, X: FloatArray, Y: FloatArray, conditions: Maybe) -> FloatArray:
         """By how many nats the target of a row, (1, p), would be less surprising for usual values of each input."""
         rows = np.repeat(X, X.shape[1] + 1, axis=0)
         np.fill_diagonal(rows[1:], self._state.usual[0])
@@ -425,7 +401,7 @@ class Alarms(Wrapper):
         return np.asarray(total[0] - total[1:])
 
     def _late(
-        self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: FloatArray | None, kept: Any
+        self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: Maybe, kept: Any
     ) -> tuple[FloatArray, FloatArray]:
         """Judge a row whose target comes late by what was predicted when it was issued, and learn it."""
         within, (row, kind) = self._within, ops[0].tolist()
@@ -441,12 +417,6 @@ class Alarms(Wrapper):
         return columns if kind & PREDICT else columns[:, :0], found
 
     # Predictions.
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return self._within._trajectories(count, steps)
-
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        return self._within._joint(X, conditions)
 
     def explain_one(self, x: Any, y: Any) -> FloatArray:
         """Return by how many nats the target of a row would be less surprising if one input had its usual value.
@@ -497,7 +467,7 @@ class Alarms(Wrapper):
         ]
 
 
-def deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+def deviations(prediction: Prediction, Y: FloatArray, conditions: Maybe) -> FloatArray:
     """Errors in standard deviations of observations with the noise of their rows."""
     mean, own = np.asarray(prediction.mean), prediction.variance + prediction.noise
     noise = noise_of(conditions, prediction.noise)
@@ -507,7 +477,7 @@ def deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray | N
         return np.ascontiguousarray(np.clip(np.where(np.isfinite(own), Z, np.nan), -FARTHEST, FARTHEST))
 
 
-def own_deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+def own_deviations(prediction: Prediction, Y: FloatArray, conditions: Maybe) -> FloatArray:
     """Errors of a calibrated prediction in the standard deviations that the model itself claims; (0, p) of others."""
     if not isinstance(prediction, CalibratedPrediction) or not np.isfinite(prediction.raw.variance).any():
         return np.empty((0, Y.shape[1]))
@@ -515,8 +485,8 @@ def own_deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray
 
 
 def discounted(
-    model: StreamModel, Y: FloatArray, conditions: FloatArray | None, found: FloatArray, limit: float
-) -> tuple[FloatArray, FloatArray | None]:
+    model: StreamModel, Y: FloatArray, conditions: Maybe, found: FloatArray, limit: float
+) -> tuple[FloatArray, Maybe]:
     """How rows with a spike are learned: with a larger noise, or, if the model cannot weigh rows, as missing targets.
 
     Args:

@@ -19,7 +19,7 @@ from streamgp.contract.laws import gaussian_reach, ladder_levels
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import NUMBERS, CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, number, positive_vector, whole
+from streamgp.settings import FloatArray, Maybe, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Wrapper
@@ -216,14 +216,7 @@ class Calibrated(Wrapper):
         for name, array in named.items():
             require(name.removeprefix("counters."), array, at_least=-np.inf if name in signed else 0)
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         within: Any = self._models[0]
         ops = ops if Y is None else predicted_too(ops)
         own = 0 if kept is None else self._own_width
@@ -289,7 +282,7 @@ class Calibrated(Wrapper):
             state.corrected[j] = state.streaks[j] = state.nearest[j] = 0.0
             state.loss[j] = state.recent_rows[j] * math.exp(min(place + log_unit, conformal.LOG_FAR))
 
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
         raw = self._within._derived(X, conditions)
         p, wide = (self._calibrated(raw.mean, k * raw.variance, k * raw.noise) for k in (1.0, 4.0))
         below, above = p.mean - p.lower, p.upper - p.mean
@@ -327,7 +320,7 @@ class Calibrated(Wrapper):
             return super()._trajectories(count, steps)
         return _Stretched(self._within._trajectories(count, steps), self)
 
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
         # Stretched row by row as the variances are: the correlations are those of the model within.
         joint = self._within._joint(X, conditions)
         raw = joint.marginal

@@ -17,7 +17,7 @@ from streamgp.contract.lanes import ONE, PREDICT, listed, predicted_too
 from streamgp.contract.model import Ability, Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, number, option, whole
+from streamgp.settings import FloatArray, Maybe, number, option, whole
 from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import (
     COUNT,
@@ -138,6 +138,7 @@ class Committee(Composite):
     def _set_members(self, given: list[StreamModel], models: list[StreamModel]) -> None:
         """New lists, so that the old ones can be put back if a call is undone."""
         self._settings, self._models = self._settings | {"models": given}, models
+        self._note_times()
 
     def _at(self, index: int) -> int:
         if not 0 <= index < len(self._models):
@@ -206,14 +207,7 @@ class Committee(Composite):
     def _kept_width(self) -> int:
         return ISSUED * (self._p or 1) + sum(member._kept_width for member in self._models)
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         ops, bare, p = predicted_too(ops), without_noise(conditions), self._p or 1
         predicted, start = np.empty((p, 3, len(X), len(self._models))), ISSUED * p
         for k, member in enumerate(self._models):
@@ -227,7 +221,7 @@ class Committee(Composite):
             columns[1:] = np.nan
         return np.ascontiguousarray(columns)
 
-    def _weighable(self, member: StreamModel, conditions: FloatArray, bare: FloatArray | None) -> FloatArray | None:
+    def _weighable(self, member: StreamModel, conditions: FloatArray, bare: Maybe) -> Maybe:
         """Conditions of rows as a member takes them: without a noise if it cannot weigh rows by it."""
         return bare if member._cannot("weigh") else conditions
 
@@ -250,8 +244,8 @@ class Committee(Composite):
         self,
         ops: np.ndarray,
         predicted: FloatArray,
-        Y: FloatArray | None = None,
-        kept: FloatArray | None = None,
+        Y: Maybe = None,
+        kept: Maybe = None,
         reach: float | None = None,
     ) -> _Voices:
         """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
@@ -267,7 +261,7 @@ class Committee(Composite):
             aggregation.combine(*settings, *own)
         return voices
 
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
         if not self.has_variance:
             return super()._joint(X, conditions)
         if self._rule == STACKED:

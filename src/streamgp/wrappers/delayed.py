@@ -8,18 +8,17 @@ import numpy as np
 
 from streamgp.contract import inputs, passing
 from streamgp.contract.conditions import NOISE, TIME
-from streamgp.contract.freerun import Trajectories
-from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, ONE, TELL
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.contract.waiting import Waiting
-from streamgp.settings import FloatArray, whole
+from streamgp.settings import FloatArray, Maybe, whole
 from streamgp.wrappers.late import Late
+from streamgp.wrappers.wrapper import Transparent
 
 
-class Delayed(Late):
+class Delayed(Transparent, Late):
     """A stream model whose targets come late, in any order, or never.
 
     ``issue(x)`` predicts a row and advances the memory; ``resolve(ticket, y)`` learns its target when it comes, at the
@@ -115,7 +114,7 @@ class Delayed(Late):
         self._numbers.state.last_x[:] = X[0]
         return columns
 
-    def _own_time(self, conditions: FloatArray | None) -> float:
+    def _own_time(self, conditions: Maybe) -> float:
         """The time of a row that comes now, where the model sees times; else NaN."""
         moment = self._within._moment()
         given = np.nan if conditions is None else float(conditions[0, TIME])
@@ -161,7 +160,7 @@ class Delayed(Late):
         moment = self._within._moment()
         return float(self._numbers.state.learned[0]) if moment is None else moment.learned
 
-    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> None:
+    def _take_out(self, ticket: int, Y: FloatArray, conditions: Maybe) -> None:
         """Learn the target of a row that waits."""
         counters, place, learned = self._numbers.counters, self._waiting.place(ticket), self._learned()
         if conditions is not None and conditions[0, TIME] < learned:  # the posterior cannot go back
@@ -175,20 +174,13 @@ class Delayed(Late):
             self._note_last(Y)
         self._note_learned(Y, conditions)
 
-    def _note_learned(self, Y: FloatArray, conditions: FloatArray | None) -> None:
+    def _note_learned(self, Y: FloatArray, conditions: Maybe) -> None:
         """Rows were learned as of their times, by which the model within forgets."""
         if self._needs_time and conditions is not None:
             times = conditions[~np.isnan(Y).all(axis=1), TIME]
             self._numbers.state.learned[:] = np.fmax.reduce(times, initial=self._numbers.state.learned[0])
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         columns = self._within._pass(ops, X, Y, conditions, kept)
         rows, kinds = ops.T
         advanced, told = rows[kinds & ADVANCE != 0], kinds & (LEARN | TELL) != 0
@@ -201,20 +193,6 @@ class Delayed(Late):
             learned = kinds & LEARN != 0
             self._note_learned(Y[rows[learned]], None if conditions is None else conditions[learned])
         return columns
-
-    # Predictions.
-
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._within._derived(X, conditions)
-
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._within._uncertain(X, P, conditions)
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return self._within._trajectories(count, steps)
-
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        return self._within._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         if self._numbers.count("newest") >= 0:
@@ -242,7 +220,7 @@ class Delayed(Late):
         return health if self._d is None else health._replace(late_rows=self._numbers.count("late"))
 
 
-def timed(conditions: FloatArray | None, at: float) -> FloatArray | None:
+def timed(conditions: Maybe, at: float) -> Maybe:
     """The conditions of one row, with its time where that is known."""
     if np.isnan(at):
         return conditions

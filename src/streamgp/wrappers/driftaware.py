@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -12,18 +11,16 @@ from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import noise_of, part
-from streamgp.contract.freerun import Trajectories
 from streamgp.contract.health import Swap
-from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, any_of
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction, bare
+from streamgp.contract.prediction import bare
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, number, whole
+from streamgp.settings import FloatArray, Maybe, number, whole
 from streamgp.wrappers import drift
 from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.standardize import rows_until_settled
-from streamgp.wrappers.wrapper import Wrapper
+from streamgp.wrappers.wrapper import Transparent
 
 WARMING, WATCHING, TRIAL = range(3)
 DIRECTIONS = ("raised", "kept", "reverted")
@@ -73,7 +70,7 @@ class Event(NamedTuple):
     statistic: float
 
 
-class DriftAware(Wrapper):
+class DriftAware(Transparent):
     """A stream model that notices when its errors grow beyond what they were, and forgets what it had learned.
 
     Every row's error, in standard deviations of the prediction before it was learned, is ranked among the earlier ones.
@@ -152,9 +149,6 @@ class DriftAware(Wrapper):
     def _children(self) -> dict[str, StreamModel]:
         return super()._children() | ({"shadow": self._shadow} if self.on_trial else {})
 
-    def _may_fail(self) -> bool:
-        return super()._may_fail() or (self.on_trial and self._shadow._may_fail())
-
     def _arrays(self) -> dict[str, np.ndarray]:
         room = {} if self.on_trial else self._shadow._all_arrays()
         return self._numbers.arrays() | {f"shadow.{name}": array for name, array in room.items()}
@@ -176,14 +170,7 @@ class DriftAware(Wrapper):
         require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
         super()._check_restored()
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         if not any_of(ops, ADVANCE | LEARN):
             return self._leader()._pass(ops, X, Y, conditions, kept)
         width = bare(self._columns)
@@ -207,9 +194,7 @@ class DriftAware(Wrapper):
         screened, *_ = [child._screened(Y) for child in self._children().values()]
         return screened
 
-    def _some(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: Any
-    ) -> tuple[int, FloatArray]:
+    def _some(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Any) -> tuple[int, FloatArray]:
         """Do some of the operations, as many as can be done together: how many, and what is predicted of all rows."""
         self._swaps = ()
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
@@ -225,9 +210,7 @@ class DriftAware(Wrapper):
             self._numbers.counters["phase"] = WATCHING
         return done, columns
 
-    def _watch(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: Any
-    ) -> tuple[int, FloatArray]:
+    def _watch(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Any) -> tuple[int, FloatArray]:
         """Do a block of operations, as far as the first alarm."""
         if len(ops) > 1:
             ops = ops[: _apart(ops)]
@@ -254,7 +237,7 @@ class DriftAware(Wrapper):
         state = self._state
         return Detector(self._stop, state.counts, state.evidence, self._numbers.counters["refuted"])
 
-    def _rank(self, columns: FloatArray, Y: FloatArray, conditions: FloatArray | None, *, armed: bool) -> int:
+    def _rank(self, columns: FloatArray, Y: FloatArray, conditions: Maybe, *, armed: bool) -> int:
         """Rank the errors of predictions, (columns, n, p); return the row that gives the alarm, or -1."""
         mean, variance, noise = columns[:3]
         noise, plain = noise_of(conditions, noise), not self.has_variance
@@ -275,9 +258,7 @@ class DriftAware(Wrapper):
     def _enter(self, phase: int, rows: int = 0) -> None:
         self._numbers.counters["phase"], self._numbers.counters["left"] = phase, rows
 
-    def _compare(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, kept: Any
-    ) -> FloatArray:
+    def _compare(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Any) -> FloatArray:
         """Do one operation with both models; a row that waits keeps what the one that predicts has seen."""
         row, kind = ops[0].tolist()
         asked = np.array([[row, kind | PREDICT]]) if kind & LEARN else ops
@@ -350,30 +331,10 @@ class DriftAware(Wrapper):
         self._state.events[self._numbers.count("noted") % self._history] = event
         self._numbers.counters["noted"] += 1
 
-    def _revise(self, change: Callable[[Any], None]) -> None:
-        if self.on_trial:
-            self._conclude()
-        super()._revise(change)
-        if self._d is not None:
-            self._shadow = self._blank()
-
     # Predictions.
 
     def _leader(self) -> StreamModel:
-        """The model to predict with."""
         return self._shadow if self.on_trial and not self._forgot_leads() else self._within
-
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._leader()._derived(X, conditions)
-
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._leader()._uncertain(X, P, conditions)
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return self._leader()._trajectories(count, steps)
-
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        return self._leader()._joint(X, conditions)
 
     # What can be read.
 
@@ -385,11 +346,6 @@ class DriftAware(Wrapper):
     def on_trial(self) -> bool:
         """Whether drift is suspected and the verdict is still open."""
         return self._d is not None and self._numbers.count("phase") == TRIAL
-
-    @property
-    def _noted(self) -> int:
-        """How many events there were."""
-        return 0 if self._d is None else self._numbers.count("noted")
 
     @property
     def events(self) -> list[Event]:

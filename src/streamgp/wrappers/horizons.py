@@ -13,7 +13,7 @@ from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
 from streamgp.recipes.naive import RunningMean
-from streamgp.settings import FloatArray, Setting, whole
+from streamgp.settings import FloatArray, Maybe, Setting, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.mapped import Mapped
@@ -104,14 +104,7 @@ class CalibratedForecasts(Mapped):
     def _by_inputs(self, gradient: FloatArray) -> FloatArray:
         return gradient
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         advances = ops[:, 1] & ADVANCE != 0
         taken = ops[advances]
         names = self._names_of_rows(len(taken), None if conditions is None else conditions[advances])
@@ -124,7 +117,7 @@ class CalibratedForecasts(Mapped):
         self._taken[0] += len(taken)
         return columns
 
-    def _names_of_rows(self, n: int, conditions: FloatArray | None) -> FloatArray:
+    def _names_of_rows(self, n: int, conditions: Maybe) -> FloatArray:
         """By what forecasts know the rows that come next: their numbers, or with a kernel over time their times."""
         if (moment := self._within._moment()) is None:
             return np.asarray(self._taken[0] + np.arange(float(n)))

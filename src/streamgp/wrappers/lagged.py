@@ -8,7 +8,7 @@ from streamgp.contract import freerun
 from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, PREDICT, TAKE, TELL, with_kinds
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, whole
+from streamgp.settings import FloatArray, Maybe, whole
 from streamgp.wrappers.mapped import Mapped
 
 
@@ -83,14 +83,7 @@ class Lagged(Mapped):
     def _kept_width(self) -> int:
         return 1 + self._past.size + super()._kept_width  # the number of the row, and its lags
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         if len(ops) == len(X) == 1 and kept is None and ops.item(1) & ISSUE:
             full = not np.isnan(self._past).any()
             if full or self._known():
@@ -129,9 +122,7 @@ class Lagged(Mapped):
             self._rows += len(advanced)
         return columns
 
-    def _pass_one(
-        self, ops: np.ndarray, X: FloatArray, Y: FloatArray | None, conditions: FloatArray | None, full: bool
-    ) -> FloatArray:
+    def _pass_one(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, full: bool) -> FloatArray:
         """The usual case in fewer steps: one row that has lags, all of them or some, and waits for nothing."""
         lags, kind = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1), ops.item(1)
         columns = self._within._pass(ops, np.concatenate([X, lags], axis=1), Y, conditions, None)

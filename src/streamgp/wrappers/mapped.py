@@ -11,7 +11,7 @@ from streamgp.contract.conditions import in_other_units
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE
 from streamgp.contract.prediction import Prediction, move
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, Maybe
 from streamgp.wrappers.wrapper import Wrapper
 
 
@@ -53,7 +53,7 @@ class Mapped(Wrapper):
         if affine is not None:
             move(columns, self._within._columns, affine.offset, affine.factor)
 
-    def _conditions_within(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray | None:
+    def _conditions_within(self, X: FloatArray, conditions: Maybe) -> Maybe:
         """The conditions of rows as the model within takes them."""
         if conditions is None or (affine := self._affine(X)) is None:
             return conditions
@@ -61,14 +61,7 @@ class Mapped(Wrapper):
 
     # Rows.
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         targets = None if Y is None else self._targets(X, Y)
         given = conditions if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
         columns = self._within._pass(ops, self._inputs(X), targets, given, kept)
@@ -78,7 +71,7 @@ class Mapped(Wrapper):
             self._note(X[advanced[-1]])
         return columns
 
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
         within = self._within._derived(self._inputs(X), conditions)
         mean, variance = (self._by_inputs(each) for each in (within.mean_gradient, within.variance_gradient))
         if mean is None or variance is None:
@@ -90,7 +83,7 @@ class Mapped(Wrapper):
             within = within._moved(affine.offset, affine.factor)
         return within._with_gradients(mean, variance)
 
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
         within = self._inputs(X)
         map_of_inputs = self._by_inputs(np.eye(within.shape[1])[None])
         if map_of_inputs is None or np.any(self._offset_gradient()):
@@ -99,7 +92,7 @@ class Mapped(Wrapper):
         predicted, affine = self._within._uncertain(within, A @ P @ A.T, conditions), self._affine(X)
         return predicted if affine is None else predicted._moved(affine.offset, affine.factor)
 
-    def _by_inputs(self, gradient: FloatArray) -> FloatArray | None:
+    def _by_inputs(self, gradient: FloatArray) -> Maybe:
         """Derivatives by the inputs within, (n, p, width), as derivatives by those of the rows; None: unknown."""
         return None
 
@@ -107,7 +100,7 @@ class Mapped(Wrapper):
         """The derivative of the offset of targets by the inputs."""
         return 0.0
 
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
         joint, affine = self._within._joint(self._inputs(X), conditions), self._affine(X)
         return (
             joint

@@ -12,7 +12,7 @@ from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import NUMBERS, Prediction
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, Maybe
 from streamgp.wrappers.wrapper import Composite
 
 
@@ -42,14 +42,7 @@ class EachOutput(Composite):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {}
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         predictions, start = [], 0
         for j, model in enumerate(self._models):
             own = None if Y is None else np.ascontiguousarray(Y[:, j : j + 1])
@@ -74,7 +67,7 @@ class EachOutput(Composite):
     def _told(self, columns: Sequence[Any]) -> Prediction:
         return self._models[0]._told(columns) if len(self._columns) > len(NUMBERS) else Prediction(*columns[:3])
 
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
         # Each output is that of its own model: a mixture in which that has all the weight.
         p = len(self._models)
         parts = [model._joint(X, conditions) for model in self._models]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from streamgp.contract.freerun import Trajectories
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, Maybe
 
 
 class Composite(StreamModel):
@@ -37,12 +39,17 @@ class Composite(StreamModel):
         self._models = [model.clone() for model in models]
         self._settings[self._setting] = list(self._models) if several else self._models[0]
         self.has_variance = all(model.has_variance for model in models)
+        self._note_times()
         self._shared = any(model._shared for model in models)
         self._largest = min(model._largest for model in models)
         self._without_inputs = all(model._without_inputs for model in models)
         self._feeds_itself = any(model._feeds_itself for model in models)
         self._outputs = next((model._outputs for model in models if model._outputs is not None), None)
         self._observes = next((model._observes for model in models if model._observes != "numbers"), "numbers")
+
+    def _note_times(self) -> None:
+        self._needs_time = any(model._needs_time for model in self._models)
+        self._sees_time = any(model._sees_time for model in self._models)
 
     def _refuse_classes_and_counts(self, why: str) -> None:
         """Refuse models whose targets are no numbers on the scale of a function."""
@@ -67,14 +74,6 @@ class Composite(StreamModel):
     def _fresh(self) -> list[StreamModel]:
         """The models within as they start; those of the settings stay as they are."""
         return [model.clone() for model in self._models]
-
-    @property
-    def _needs_time(self) -> bool:  # type: ignore[override]
-        return any(model._needs_time for model in self._models)
-
-    @property
-    def _sees_time(self) -> bool:  # type: ignore[override]
-        return any(model._sees_time for model in self._models)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._models[0]._last_row()
@@ -121,13 +120,6 @@ class Wrapper(Composite):
     def _children(self) -> dict[str, StreamModel]:
         return {"inner": self._within}
 
-    @property
-    def _needs_time(self) -> bool:  # type: ignore[override]
-        return self._models[0]._needs_time
-
-    def _may_fail(self) -> bool:
-        return self._models[0]._may_fail()
-
     def _screened(self, Y: FloatArray) -> FloatArray:
         return self._within._screened(Y)
 
@@ -145,14 +137,6 @@ class Wrapper(Composite):
     def _within(self, model: StreamModel) -> None:
         self._models = [model]
 
-    def _revise(self, change: Callable[[Any], None]) -> None:
-        """Change the model in the middle; the settings follow, so that a snapshot describes it as it is."""
-        if isinstance(self._within, Wrapper):
-            self._within._revise(change)
-        else:
-            change(self._within)
-        self._settings = self._settings | {"model": self._within.clone()}
-
     @property
     def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._within._columns
@@ -168,3 +152,23 @@ class Wrapper(Composite):
     def inner(self) -> StreamModel:
         """A copy of the model within, to read what only models of its kind have."""
         return self._within.copy()
+
+
+class Transparent(Wrapper):
+    """A stream model that predicts as one of the models within does."""
+
+    def _leader(self) -> StreamModel:
+        """The model to predict with."""
+        return self._within
+
+    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
+        return self._leader()._derived(X, conditions)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
+        return self._leader()._uncertain(X, P, conditions)
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return self._leader()._trajectories(count, steps)
+
+    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
+        return self._leader()._joint(X, conditions)
