@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from streamgp import compile_once, compiled
+from streamgp import compiled
 from streamgp.auto.needed import FIRST as FIRST_CALLED
 from streamgp.auto.needed import PROCESSES
+from streamgp.compiled import compile_once
 from streamgp.job import Pipeline
 from streamgp.job.ahead import of_model
 from streamgp.tables.columns import Column, Schema
@@ -98,7 +99,7 @@ def test_a_wrong_request_is_refused_before_anything_is_compiled(monkeypatch):
 
 
 FIRST = """
-from streamgp import compile_once
+from streamgp.compiled import compile_once
 import streamgp as sg
 from streamgp.job import Pipeline
 from streamgp.tables.columns import Column, Schema
