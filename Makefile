@@ -14,6 +14,10 @@ with_spark = if ! command -v java > /dev/null && ! test -x "$${JAVA_HOME:-none}/
 		echo "skipped: pyspark could not be installed in $(SPARK_VENV)"; \
 	else $(1); fi
 
+WHEEL_VENV := .venv-wheel
+WHEEL_BIN := $(WHEEL_VENV)/bin
+WHEEL_TESTS := hypothesis mpmath polars pytest pytest-xdist
+
 export OMP_NUM_THREADS ?= 1
 each_experiment = for name in `$(BIN)/python -m reproductions --names`; do \
 	$(BIN)/python -m reproductions $$name --jobs 2 $(1) || exit 1; done
@@ -27,7 +31,7 @@ ON_DATA := calibration wrapper_cost levels recovery horizons first_rows drift fo
 # Those that need Spark.
 ON_SPARK := spark
 
-.PHONY: help demo test test-more test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto bench-rivals reproduce reproduce-quick clean
+.PHONY: help demo test test-more test-spark test-wheel wheel bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto bench-rivals reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -38,7 +42,7 @@ IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # What the command needs, and no more: --no-compile leaves modules that are never imported alone.
 $(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[cli]' --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[cli,jit]' --constraint constraints.txt
 	touch $(RUNTIME)
 
 $(READY): $(RUNTIME)
@@ -48,7 +52,7 @@ $(READY): $(RUNTIME)
 $(SPARK_VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(SPARK_VENV)
 	sed 's/^pandas==.*/pandas==2.3.3/' constraints.txt > $(SPARK_VENV)/constraints.txt
-	$(SPARK_BIN)/python -m pip install --quiet --editable '.[spark]' hypothesis pytest threadpoolctl \
+	$(SPARK_BIN)/python -m pip install --quiet --editable '.[spark,jit]' hypothesis pytest threadpoolctl \
 		--constraint $(SPARK_VENV)/constraints.txt
 	touch $(SPARK_VENV)/.ready
 
@@ -65,6 +69,17 @@ test-more: $(READY)  ## the tests that make test leaves out, but for the soaks: 
 
 test-spark:  ## the tests of streamgp.spark, in an environment of their own; skipped without Java
 	@$(call with_spark,$(SPARK_BIN)/python -m pytest tests/spark)
+
+wheel: $(READY)  ## a wheel with machine code for this machine's platform, in dist; four minutes on two cores
+	$(BIN)/python machine/build_core.py out/core
+	STREAMGP_CORE=out/core $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# Without Numba, and so without whatever brings it along.
+test-wheel: wheel  ## the contract, precision and runs, tested against that wheel in an environment without Numba
+	rm -rf $(WHEEL_VENV) && $(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_BIN)/python -m pip install --quiet `ls -t dist/*.whl | head -1`'[cli,tables]' $(WHEEL_TESTS) --constraint constraints.txt
+	$(WHEEL_BIN)/python machine/check_wheel.py
+	$(WHEEL_BIN)/python -m pytest $(IN_TWO) tests/contract tests/precision tests/job
 
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted
@@ -124,5 +139,5 @@ reproduce-quick: $(READY)  ## a small run of each of them, into out/reproduction
 	$(call each_experiment,--quick)
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) $(SPARK_VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SPARK_VENV) $(WHEEL_VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

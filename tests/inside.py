@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 
-import numba
 import numpy as np
 
 import streamgp as sg
@@ -73,14 +73,14 @@ def _standing(function):
 def called(function):
     """A compiled function as Python can call it."""
     standing = _standing(function)
-    return numba.njit(lambda *given: standing(*given))
+    return import_module("numba").njit(lambda *given: standing(*given))
 
 
 @cache
 def called_with_model(function):
     """A compiled function of a model, as Python can call it with the model's records and buffers."""
     standing = _standing(function)
-    return numba.njit(lambda records, buffers, *given: standing(opened(records, buffers, 0), *given))
+    return import_module("numba").njit(lambda records, buffers, *given: standing(opened(records, buffers, 0), *given))
 
 
 def _numbers(model):

@@ -10,34 +10,26 @@ In compiled code a model is one value, ``m = opened(records, buffers, i)``, and 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from copy import copy
-from functools import reduce
 from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, Self
 
-import numba
 import numpy as np
-from numba import config, extending
-from numba import types as numba_types
-from numba.core import cgutils
-from numba.core.typing.templates import AttributeTemplate
+
+from streamgp import compiled
+from streamgp.compiled.kinds import INTEGERS, Kind
 
 Fields = Mapping[str, str]
 Model = Any  # what opened() returns
-building: Any = cgutils
-extend: Any = extending
-types: Any = numba_types
 
 # Gets the sizes and the bytes of the numbers of each model before they are allocated, and may raise to refuse them.
 inspector: ContextVar[Callable[[Mapping[str, int], int], None] | None] = ContextVar("inspector", default=None)
 
 MOST = 2**53  # rows or repairs that are counted
-INTEGERS = "integers"  # the last word of the shape of an array of whole numbers, which share the buffer with floats
 
 
 class Layout:
@@ -66,8 +58,7 @@ class Layout:
         self.triangles = frozenset(triangles)
         spans = np.dtype([(name, _span(text)) for name, text in (self.state | self.work).items()])
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
-        self.type = numba.from_dtype(self.record)[::1]
-        self.model = ModelType(self.type.dtype)
+        self.type, self.model = Kind("record", 1, record=self.record), Kind("model", record=self.record)
 
 
 class Numbers:
@@ -88,7 +79,7 @@ class Numbers:
         if (inspect := inspector.get()) is not None:
             inspect(sizes, 8 * ends[-1])
         self.records = np.zeros(1, layout.record)
-        if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        if compiled.INTERPRETED:
             self.records = self.records.view(np.recarray)
         self.counted: tuple[str, ...] = layout.record["counters"].names or ()
         for name, value in plan.items():
@@ -206,90 +197,9 @@ class _Asked(SimpleNamespace):
         return array
 
 
-class ModelType(types.Type):  # type: ignore[misc]
-    """A model in compiled code: pointers to its record and to its buffer.
-
-    Args:
-        record: the type of the record, from which all else follows.
-    """
-
-    def __init__(self, record: Any) -> None:
-        self.record = record
-        # Numba counts the types of a process, and names of functions in its cache have to be the same in all.
-        super().__init__(f"Model{hashlib.sha256(record.name.encode()).hexdigest()[:15]}")
-
-    def array(self, name: str) -> Any:
-        """The type of an array, also of the whole ``buffer``; None where a model has none of this name."""
-        at = self.record.typeof("at")
-        if name == "buffer":
-            return types.float64[::1]
-        if name not in at.fields:
-            return None
-        start, *axes = at.typeof(name).fields
-        return types.Array(types.int64 if start == INTEGERS else types.float64, len(axes), "C")
-
-
-@extend.register_model(ModelType)
-class _Pointers(extend.models.StructModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, [("record", kind.record), ("buffer", types.CPointer(types.float64))])
-
-
-@extend.infer_getattr
-class _Attributes(AttributeTemplate):
-    key = ModelType
-
-    def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
-        return kind.array(name) or kind.record.typeof(name)
-
-
-@extend.lower_getattr_generic(ModelType)  # type: ignore[untyped-decorator]
-def _attribute(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-    """Compile ``m.name``: a record within the record, or an array in the buffer, which nobody owns."""
-    model = building.create_struct_proxy(kind)(context, builder, value=value)
-    start = builder.bitcast(model.record, building.voidptr_t)
-    array = kind.array(name)
-    if array is None:
-        part = kind.record.typeof(name)
-        place = building.pointer_add(builder, start, kind.record.offset(name), context.get_data_type(part).as_pointer())
-        return context.unpack_value(builder, part, place)
-    at = kind.record.typeof("at")
-    last = list(at.fields)[-1] if name == "buffer" else name
-    span = building.pointer_add(
-        builder, start, kind.record.offset("at") + at.offset(last), building.intp_t.as_pointer()
-    )
-    first, *shape = (builder.load(building.gep_inbounds(builder, span, i)) for i in range(len(at.typeof(last).fields)))
-    width = context.get_constant(types.intp, 8)
-    if name == "buffer":
-        first, shape = context.get_constant(types.intp, 0), [builder.add(first, reduce(builder.mul, shape))]
-    strides = [width]
-    for size in reversed(shape[1:]):
-        strides.insert(0, builder.mul(strides[0], size))
-    data = builder.bitcast(builder.gep(model.buffer, [first]), context.get_data_type(array.dtype).as_pointer())
-    view = context.make_array(array)(context, builder)
-    context.populate_array(view, data=data, shape=shape, strides=strides, itemsize=width, meminfo=None, parent=None)
-    return view._getvalue()
-
-
-def _opened(_: Any, records: Any, buffers: Any, i: Any) -> Any:  # noqa: ARG001  typed by intrinsic
-    kind = ModelType(records.dtype)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        model = building.create_struct_proxy(kind)(context, builder)
-        for name, source, at in (("record", args[0], 0), ("buffer", args[1], 1)):
-            array = signature.args[at]
-            found = context.make_array(array)(context, builder, source)
-            indices = [args[2], *(context.get_constant(types.intp, 0),) * (array.ndim - 1)]
-            place = building.get_item_pointer(context, builder, array, found, indices)
-            setattr(model, name, builder.bitcast(place, getattr(model, name).type))
-        return model._getvalue()
-
-    return kind(records, buffers, types.intp), codegen
-
-
 def _opened_in_python(records: Any, buffers: np.ndarray, i: int) -> SimpleNamespace:
     return _views(records[i], buffers[i])
 
 
 # Model i of those whose records (n,) and buffers (n, k) these are.
-opened: Any = _opened_in_python if config.DISABLE_JIT else extend.intrinsic(_opened)  # type: ignore[attr-defined]
+opened: Any = compiled.way.opened or _opened_in_python

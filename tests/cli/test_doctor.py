@@ -19,7 +19,7 @@ def test_the_doctor_tells_versions_processor_cache_blas_gpu_and_a_passed_test():
     done = streamgp("doctor")
     assert done.exit_code == 0, done.stdout
     lines = [line.partition(":")[0] for line in done.stdout.splitlines()]
-    assert lines == ["versions", "processor", "cache", "BLAS", "GPU", "self-test", "self-test"]
+    assert lines == ["versions", "processor", "code", "BLAS", "GPU", "self-test", "self-test"]
     assert f"streamgp {sg.__version__}" in done.stdout
     assert f"numba {version('numba')}" in done.stdout
     assert "FAILED" not in done.stdout

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.compile_once import environment
+from streamgp.compiled.sources import environment
 from streamgp.fleet import distributed, remote
 from tests.fleet.recipes import FAILS, WAITS, D, Touchy, dense, sparse
 from tests.fleet.test_each import MODELS, states

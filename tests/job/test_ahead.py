@@ -8,12 +8,15 @@ import sys
 
 import pytest
 
-from streamgp import compile_once, compiled
 from streamgp.auto.needed import FIRST as FIRST_CALLED
 from streamgp.auto.needed import PROCESSES
+from streamgp.compiled import INTERPRETED
 from streamgp.job import Pipeline
 from streamgp.job.ahead import of_model
 from streamgp.tables.columns import Column, Schema
+
+pytest.importorskip("numba", reason="nothing is compiled without Numba")
+from streamgp.compiled import compile_once
 
 ELSEWHERE = {  # what these models compile for themselves
     "KLMS": {"run", "predict"},
@@ -71,7 +74,7 @@ def said():
     return found | (run(cold) if cold else {})  # what was not in the cache is there now
 
 
-@pytest.mark.skipif(compiled.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.more
 def test_a_run_calls_what_was_compiled_ahead_and_for_those_types(model, said):
@@ -98,7 +101,7 @@ def test_a_wrong_request_is_refused_before_anything_is_compiled(monkeypatch):
 
 
 FIRST = """
-from streamgp import compile_once
+from streamgp.compiled import INTERPRETED
 import streamgp as sg
 from streamgp.job import Pipeline
 from streamgp.tables.columns import Column, Schema
@@ -115,7 +118,7 @@ compile_once.fill, compile_once.fill_behind = fill, fill_behind
 """
 
 
-@pytest.mark.skipif(compiled.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 @pytest.mark.parametrize(
     "build", ["Pipeline(Schema((Column('x', 'number'), Column('y', 'number')), 'y', ('x',)))", "sg.Auto()"]
 )

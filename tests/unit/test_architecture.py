@@ -26,7 +26,7 @@ FLOORS = (
     {"kernels"},
     {"linalg"},
     {"arrays", "names", "vocabulary"},
-    {"blas", "compile_once", "compiled", "filelocks", "settings", "version"},
+    {"blas", "compiled", "filelocks", "settings", "version"},
 )
 
 

@@ -16,8 +16,7 @@ import pytest
 
 import streamgp
 import streamgp as sg
-from streamgp import compile_once
-from streamgp.compiled import compile_now, is_filled
+from streamgp.compiled import INTERPRETED, compile_now, compile_once, is_filled
 from streamgp.contract import checks
 from streamgp.job import ahead
 from streamgp.process import state, stream
@@ -30,7 +29,7 @@ CODE = (
 )
 
 
-@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
 def test_numba_has_the_private_parts_that_the_cache_needs():
     compile_now(stream.run_growing)
     cache = stream.run_growing._cache
@@ -56,11 +55,11 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
 
 
 @pytest.mark.more
-@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
 def test_functions_of_different_layouts_have_different_names_whatever_process_compiles_them():
     code = (
         "import sys, importlib; from numba.core.funcdesc import default_mangler\n"
-        "from streamgp.compile_once import compile_entries; compile_entries([])\n"
+        "from streamgp.compiled.compile_once import compile_entries; compile_entries([])\n"
         "layouts = {name: importlib.import_module(name).LAYOUT.type for name in sys.argv[1:]}\n"
         "print(*(default_mangler('look', [layouts[name]]) for name in sorted(layouts)))"
     )
@@ -90,7 +89,7 @@ def names(entries):
     return [compile_once.name_of(function.entry) for function in entries]
 
 
-needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+needs_compiler = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
 
 
 @needs_compiler

@@ -17,6 +17,7 @@ from numba.core import types
 from numba.core.caching import FunctionCache
 
 import streamgp
+from streamgp.compiled import INTERPRETED
 from streamgp.process import stream
 
 TESTED = {
@@ -30,7 +31,7 @@ TESTED = {
     "_source_stamp",
 }
 SOURCES = Path(streamgp.__file__).parent
-pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
 
 
 def parameters(function):

@@ -37,7 +37,14 @@ def test_the_wheel_has_nothing_else(wheel):
     assert sum(entry.compress_size for entry in wheel.infolist()) < 1_000_000
 
 
+def test_who_installs_the_wheel_installs_no_compiler():
+    extras = PROJECT["optional-dependencies"]
+    for extra in ("cli", "serve", "tables", "plots", "trees"):
+        assert not any(line.startswith(("numba", "streamgp[jit]")) for line in extras[extra])
+    assert not any(line.startswith(("numba", "llvmlite")) for line in PROJECT["dependencies"])
+
+
 def test_numba_is_bounded_on_both_sides():
-    (numba,) = (line for line in PROJECT["dependencies"] if line.startswith("numba"))
+    (numba,) = PROJECT["optional-dependencies"]["jit"]
     assert ">=" in numba
     assert ",<" in numba

@@ -10,8 +10,9 @@ from streamgp.cli.errors import reported
 def fill_cache(ctx: typer.Context) -> None:
     """Compile everything ahead of time, for container images and installers."""
     with reported():
-        from streamgp.job.ahead import compile_all
+        from streamgp.compiled import way
+        from streamgp.job.ahead import compile_all, every
 
-        count = compile_all()
+        compile_all()
         if not ctx.obj["json"]:
-            typer.echo(f"compiled: {count} functions")
+            typer.echo(way.described(every()))

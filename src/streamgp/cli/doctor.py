@@ -17,19 +17,19 @@ import typer
 
 from streamgp.cli.errors import reported
 
-NEEDED = ("numpy", "scipy", "numba", "llvmlite", "safetensors", "typer", "rich")
-OPTIONAL = ("pyarrow", "pandas", "matplotlib", "scikit-learn", "river", "skpro", "torch")
+NEEDED = ("numpy", "scipy", "safetensors", "typer", "rich")
+OPTIONAL = ("numba", "llvmlite", "pyarrow", "pandas", "matplotlib", "scikit-learn", "river", "skpro", "torch")
 ROWS, TOLERANCE = 200, 1e-8
 
 
 def doctor(ctx: typer.Context) -> None:
-    """Print versions, processor, cache, BLAS and GPU; compile what commands need; test the arithmetic."""
+    """Print versions, processor, machine code, BLAS and GPU; compile what is missing; test the arithmetic."""
     with reported():
         as_json = ctx.obj["json"]
         facts: dict[str, Any] = {
             "versions": _versions(),
             "processor": _processor(),
-            "cache": _cache(),
+            "code": _code(),
             "BLAS": _blas(),
             "GPU": _gpu(),
         }
@@ -63,30 +63,27 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _processor() -> str:
-    import llvmlite.binding as llvm
-
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{platform.machine()} ({llvm.get_host_cpu_name()}), {usable} cores usable, {platform.platform()}"
-
-
-def _cache() -> str:
-    """Where compiled code is kept, and how much of it is there."""
-    import numba
-
-    config: Any = numba.config
-    if config.DISABLE_JIT:
-        return "off: NUMBA_DISABLE_JIT is set, nothing is compiled and everything is slow"
-    from streamgp.compiled import is_filled
+def _code() -> str:
+    """Whose machine code is in use."""
+    from streamgp.compiled import way
     from streamgp.job.ahead import every
 
-    functions = every()
-    ready = sum(map(is_filled, functions))
-    place = Path(functions[0].stats.cache_path)
-    writable = next((os.access(folder, os.W_OK) for folder in (place, *place.parents) if folder.exists()), False)
-    hint = "" if ready == len(functions) else "; streamgp compile adds the others"
-    where = config.CACHE_DIR or Path(__file__).parents[1]
-    return f"{where}, {'writable' if writable else 'NOT writable'}, {ready} of {len(functions)} functions{hint}"
+    said: str = way.described(every())
+    return said
+
+
+def _processor() -> str:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{platform.machine()} ({_model()}), {usable} cores usable, {platform.platform()}"
+
+
+def _model() -> str:
+    """What the processor calls itself, where that is easily found out."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def _blas() -> str:

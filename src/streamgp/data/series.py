@@ -7,12 +7,12 @@ more irrelevant columns leave the system's path as it was.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import as_written
+from streamgp.compiled import MATRIX, NUMBER, VECTOR, WHOLE, as_written, compile_now
 from streamgp.settings import FloatArray, number, whole
 
 Array = NDArray
@@ -69,7 +69,7 @@ def mackey_glass(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int
     n = whole("n", n)
     history = 1.2 + draws(seed, START).uniform(-0.1, 0.1, 171)
     x = np.empty(BURN_IN + n + 1)
-    _mackey_glass(history, 0.1, 10, x)
+    iterate(_mackey_glass, history, 0.1, 10, x)
     return one_step(np.tanh(x[BURN_IN:, None] - 1.0), ("x",), seed, noise_std, irrelevant)
 
 
@@ -90,7 +90,7 @@ def henon(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -
     n = whole("n", n)
     start = draws(seed, START).uniform(-0.1, 0.1, 2)
     x = np.empty(BURN_IN + n + 1)
-    _henon(start[0], start[1], x)
+    iterate(_henon, start[0], start[1], x)
     return one_step(x[BURN_IN:, None] * (SPREAD / HENON_SD), ("x",), seed, noise_std, irrelevant)
 
 
@@ -113,7 +113,7 @@ def ikeda(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -
     n = whole("n", n)
     start = draws(seed, START).uniform(-0.1, 0.1, 2)
     z = np.empty((BURN_IN + n + 1, 2))
-    _ikeda(start[0], start[1], z)
+    iterate(_ikeda, start[0], start[1], z)
     return one_step(np.tanh(z[BURN_IN:] - IKEDA_MEAN), ("re", "im"), seed, noise_std, irrelevant)
 
 
@@ -136,7 +136,7 @@ def lorenz(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) 
     n = whole("n", n)
     start = np.array([5.0, 5.0, 20.0]) + draws(seed, START).uniform(-1.0, 1.0, 3)
     states = np.empty((BURN_IN + n + 1, 3))
-    _lorenz(start, 0.1, states)
+    iterate(_lorenz, start, 0.1, states)
     states = (states[BURN_IN:] - LORENZ_MEAN) * (SPREAD / LORENZ_SD)
     return one_step(states, ("x", "y", "z"), seed, noise_std, irrelevant)
 
@@ -160,7 +160,7 @@ def np1(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> 
     """
     n = whole("n", n)
     d = np.full(n + 2, 0.1)
-    _np1(d)
+    iterate(_np1, d)
     return one_step(d[:, None], ("d",), seed, noise_std, irrelevant, lags=2)
 
 
@@ -182,7 +182,7 @@ def np2(n: int, seed: int = 0, noise_std: float = 1.0, irrelevant: int = 0) -> S
     """
     u = draws(seed, DRIVE).normal(0.0, 0.25, whole("n", n))
     d = np.empty(u.size)
-    _np2(u, 0.5, d)
+    iterate(_np2, u, 0.5, d)
     return noisy_response(u[:, None], ("u",), d - NP2_MEAN, "d", seed, noise_std, irrelevant)
 
 
@@ -208,7 +208,7 @@ def narma10(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0)
     """
     u = draws(seed, DRIVE).uniform(0.0, 0.5, whole("n", n))
     y = np.empty(u.size)
-    _narma10(u, y)
+    iterate(_narma10, u, y)
     return noisy_response(4.0 * u[:, None] - 1.0, ("u",), y, "y", seed, noise_std, irrelevant)
 
 
@@ -292,7 +292,16 @@ def _with_irrelevant(
     return Series(np.hstack([X, *columns]), Y.copy(), truth.copy(), names, targets)
 
 
-@as_written
+# The maps: chaotic, so that each has to take the same way on every processor.
+
+
+def iterate(steps: Any, *given: Any) -> None:
+    """Call a compiled function, which is loaded when it is first needed."""
+    compile_now(steps)
+    steps(*given)
+
+
+@as_written(VECTOR, NUMBER, WHOLE, VECTOR)
 def _mackey_glass(history: Array, step: float, keep: int, out: Array) -> None:
     """Euler steps from a history of delay + 1 values, oldest first, every ``keep``-th of them into out."""
     ring = history.copy()
@@ -307,14 +316,14 @@ def _mackey_glass(history: Array, step: float, keep: int, out: Array) -> None:
         out[t] = x
 
 
-@as_written
+@as_written(NUMBER, NUMBER, VECTOR)
 def _henon(x: float, y: float, out: Array) -> None:
     for t in range(out.size):
         x, y = 1.0 - 1.4 * x * x + y, 0.3 * x
         out[t] = x
 
 
-@as_written
+@as_written(NUMBER, NUMBER, MATRIX)
 def _ikeda(re: float, im: float, out: Array) -> None:
     for t in range(out.shape[0]):
         angle = 0.4 - 6.0 / (1.0 + re * re + im * im)
@@ -323,15 +332,7 @@ def _ikeda(re: float, im: float, out: Array) -> None:
         out[t, 0], out[t, 1] = re, im
 
 
-@as_written
-def _lorenz_slope(state: Array, slope: Array) -> None:
-    x, y, z = state
-    slope[0] = 10.0 * (y - x)
-    slope[1] = x * (28.0 - z) - y
-    slope[2] = x * y - 8.0 / 3.0 * z
-
-
-@as_written
+@as_written(VECTOR, NUMBER, MATRIX)
 def _lorenz(start: Array, step: float, out: Array) -> None:
     """The classical Runge-Kutta rule of order 4."""
     state, trial, slope, total = start.copy(), start.copy(), np.empty(3), np.empty(3)
@@ -339,7 +340,10 @@ def _lorenz(start: Array, step: float, out: Array) -> None:
         trial[:] = state
         total[:] = 0.0
         for stage in range(4):
-            _lorenz_slope(trial, slope)
+            x, y, z = trial
+            slope[0] = 10.0 * (y - x)
+            slope[1] = x * (28.0 - z) - y
+            slope[2] = x * y - 8.0 / 3.0 * z
             inner = stage == 1 or stage == 2
             for j in range(3):
                 total[j] += (2.0 if inner else 1.0) * slope[j]
@@ -349,7 +353,7 @@ def _lorenz(start: Array, step: float, out: Array) -> None:
             out[t, j] = state[j]
 
 
-@as_written
+@as_written(VECTOR)
 def _np1(d: Array) -> None:
     """Go on from the first two values."""
     for t in range(2, d.size):
@@ -358,14 +362,14 @@ def _np1(d: Array) -> None:
         d[t] = (0.8 - 0.5 * bump) * last - (0.3 + 0.9 * bump) * d[t - 2] + 0.1 * np.sin(np.pi * last)
 
 
-@as_written
+@as_written(VECTOR, NUMBER, VECTOR)
 def _np2(u: Array, v: float, d: Array) -> None:
     for t in range(u.size):
         v = 1.1 * np.exp(-abs(v)) + u[t]
         d[t] = v * v
 
 
-@as_written
+@as_written(VECTOR, VECTOR)
 def _narma10(u: Array, y: Array) -> None:
     """y[t] is the response after u[t]; inputs that would lift it above 1 are halved in place."""
     for t in range(u.size):

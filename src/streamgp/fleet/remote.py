@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import IO, Any, NamedTuple, NoReturn
 
-from streamgp.compile_once import environment
+from streamgp.compiled.sources import environment
 from streamgp.contract.saved import Shape
 from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows

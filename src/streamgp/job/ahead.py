@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 
 from streamgp.auto import needed
-from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources
+from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources_with
 from streamgp.contract import checks, ladder, spacing
 from streamgp.process import features, memory, stream, temporal_evidence
 from streamgp.wrappers import conformal, drift, outliers, scaling, single, surprise
@@ -54,11 +54,8 @@ def is_compiled() -> bool:
     return is_filled(*of_commands())
 
 
-def compile_all() -> int:
-    """Compile everything; how many functions there are."""
-    found = every()
-    fill_cache(*found)
-    return len(found)
+def compile_all() -> None:
+    fill_cache(*every())
 
 
 def compile_ahead(model: str, and_then: bool = False) -> None:
@@ -88,8 +85,8 @@ def of_commands() -> list[Any]:
 
 def every() -> list[Any]:
     """Every compiled function that Python calls, those of the commands first."""
-    found = [thing for name in sources(*ENTRIES) for thing in vars(importlib.import_module(name)).values()]
-    entries = [thing for thing in found if hasattr(getattr(thing, "entry", None), "types")]
+    found = [thing for name in sources_with(*ENTRIES) for thing in vars(importlib.import_module(name)).values()]
+    entries = [thing for thing in found if hasattr(getattr(thing, "entry", None), "kinds")]
     return list({id(one.entry): one for one in [*of_commands(), *entries]}.values())
 
 

@@ -1,7 +1,7 @@
 """Fill the cache with compiled entries, in processes of their own, for compile_now().
 
-Each is ``python -m streamgp.compile_once`` with names, ``module:function``, as arguments. It compiles what the cache
-does not have, one function after the other, except what another process is at: that one has the function's file locked.
+Each runs ``main()`` with names, ``module:function``, as arguments. It compiles what the cache does not have, one
+function after the other, except what another process is at: that one has the function's file locked.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from numba import config
 from numba.core import types
 
 from streamgp import filelocks
+from streamgp.compiled.sources import environment
 
 # Each takes half a gigabyte while it compiles; containers report more cores than they may use.
 MOST_PROCESSES = 4
 POLL = 0.2  # seconds between two looks at what others do
 BACKGROUND = 19  # how much nicer than others a process is that nobody waits for
 BEHIND = "--behind"
+MAIN = "from streamgp.compiled import compile_once; compile_once.main()"
 _started: list[subprocess.Popen[bytes]] = []  # processes that nobody waits for
 
 
@@ -59,17 +61,12 @@ def fill_behind(entries: Sequence[Any]) -> None:
 
 
 def _start(arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    command, none = [sys.executable, "-m", "streamgp.compile_once", *arguments], subprocess.DEVNULL
+    command, none = [sys.executable, "-c", MAIN, *arguments], subprocess.DEVNULL
     return subprocess.Popen(command, env=environment(), stdin=none, stdout=none, **options)
 
 
 def _say(text: str, end: str = "\n") -> None:
     print(text, end=end, file=sys.stderr, flush=True)
-
-
-def environment() -> dict[str, str]:
-    """For a process of the same Python, which finds the same modules."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def _cores() -> int:
@@ -83,7 +80,7 @@ def compile_entries(names: Sequence[str], waits: bool = True) -> None:
         names: ``module:function``, in the order in which they are begun.
         waits: whether to wait in the end for what others compile, and do it if they have not.
     """
-    setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
+    name_by_content()
     left = [_found(name) for name in names]
     while left := [one for one in left if not is_cached(one)]:
         begun = 0
@@ -101,7 +98,7 @@ def compile_entries(names: Sequence[str], waits: bool = True) -> None:
 def _claimed(function: Any, claim: contextlib.ExitStack) -> bool:
     """Claim an entry until the stack is closed; False: another process has done so."""
     with contextlib.suppress(OSError):  # where nothing can be written, nothing is shared
-        folder = Path(config.CACHE_DIR or Path(__file__).parent / "__pycache__") / "compiling"  # type: ignore[attr-defined]
+        folder = Path(config.CACHE_DIR or Path(__file__).parents[1] / "__pycache__") / "compiling"  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
         return filelocks.lock(claim.enter_context(open(folder / f"{name_of(function).replace(':', '.')}.lock", "ab")))
     return True
@@ -125,6 +122,11 @@ def is_cached(function: Any) -> bool:
     return cache._index_key(function.types, function.targetctx.codegen()) in cache._cache_file._load_index()
 
 
+def name_by_content() -> None:
+    """Let the functions that this process compiles have the names that they get in every other one, too."""
+    setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
+
+
 def _content(record: Any) -> tuple[str, tuple[int]]:
     """What a record is called in the names of functions that take it: a digest of its fields.
 
@@ -134,7 +136,7 @@ def _content(record: Any) -> tuple[str, tuple[int]]:
     return "Record", (int(hashlib.sha256(record.name.encode()).hexdigest()[:15], 16),)
 
 
-if __name__ == "__main__":
+def main() -> None:
     if sys.argv[1] == BEHIND:
         if hasattr(os, "nice"):
             os.nice(BACKGROUND)
