@@ -7,7 +7,7 @@ are first needed (jit.py). With NUMBA_DISABLE_JIT they run as they are written (
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from streamgp.compiled.kinds import VECTOR as VECTOR
 from streamgp.compiled.kinds import WHOLE as WHOLE
 from streamgp.compiled.kinds import WHOLE_TRIPLE as WHOLE_TRIPLE
 from streamgp.compiled.kinds import WHOLES as WHOLES
+from streamgp.compiled.kinds import Kind
 from streamgp.compiled.sources import ENTRIES as ENTRIES
 from streamgp.compiled.sources import sources_with as sources_with
 
@@ -49,31 +50,90 @@ def _way() -> Any:
 
 way: Any = _way()
 
-# What stands before a function: one that compiled functions call, ...
-compiled: Any = way.compiled
-# ... one with a single caller, of which it becomes a part, ...
-inlined: Any = way.inlined
-# ... one that Python calls, with the kinds of its arguments, ...
-entry: Any = way.entry
-# ... the same without fusing or reordering anything, for chaotic maps, ...
-as_written: Any = way.as_written
-# ... or one that is compiled on its own, and called by its address, which the field of its name in the plan has: its
-# kinds are those of the result, of a model and of the other arguments. It is for large functions that several loops
-# call, and that many models never need. Who makes the plan has loaded it (``places``).
-apart: Any = way.apart
+# What stands before functions.
 
-# A function that calls another one by its address, for a kind of result and the kinds of its arguments.
-caller: Any = way.caller
-# The same array without an owner, of which compiled code would count references, again and again.
+
+def compiled(function: F) -> F:
+    """Of a function that compiled functions call."""
+    return way.compiled(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: F) -> F:
+    """Of one with a single caller, of which it becomes a part: alone it would be optimized twice."""
+    return way.inlined(function)  # type: ignore[no-any-return]
+
+
+def entry(*kinds: Kind) -> Callable[[F], F]:
+    """Of one that Python calls, with the kinds of its arguments; see compile_now()."""
+    return way.entry(*kinds)  # type: ignore[no-any-return]
+
+
+def as_written(*kinds: Kind) -> Callable[[F], F]:
+    """The same without fusing or reordering anything: a chaotic map has to take the same way on every processor."""
+    return way.as_written(*kinds)  # type: ignore[no-any-return]
+
+
+def apart(returns: Kind, *kinds: Kind) -> Callable[[F], F]:
+    """Of one that compiled functions call by its address, and that makes none of them larger.
+
+    It is for large functions that several loops call, and that many models never need. Its first argument is a model
+    (arrays.py); the field of its name in the plan has the address, and who makes the plan has loaded it (places()).
+
+    Args:
+        returns: kind of the result.
+        kinds: kinds of the arguments.
+    """
+    return way.apart(returns, *kinds)  # type: ignore[no-any-return]
+
+
+# What compiled functions use.
+
+
+def caller(returns: Kind, kinds: Sequence[Kind]) -> Any:
+    """A function that calls another one by its address, its first argument: so that is not compiled twice.
+
+    Args:
+        returns: kind of the result.
+        kinds: kinds of the arguments after the address.
+    """
+    return way.caller(returns, kinds)
+
+
+# The same array without an owner. Compiled code counts references to whatever a view belongs to, atomically, each time
+# a field of the state is read; between the first line and the last of a call from Python the caller keeps them alive.
 borrowed: Any = way.borrowed
-# Where the code of an entry is; and by name where those declared by apart() are, for a plan.
-address_of: Any = way.address_of
-places: Any = way.places
-# Load entries, so that no compilation falls inside a stream; compile what the cache on disk does not have, and load
-# nothing; whether it has all of them.
-compile_now: Any = way.compile_now
-fill_cache: Any = way.fill_cache
-is_filled: Any = way.is_filled
+
+# What Python does with them.
+
+
+def address_of(function: Any) -> Any:
+    """Where the code of an entry is, once it is loaded; uncompiled, the function itself."""
+    return way.address_of(function)
+
+
+def places(*functions: Any) -> dict[str, int]:
+    """Where functions declared by apart() are, by name, for a plan: loaded now if they were not."""
+    return way.places(*functions)  # type: ignore[no-any-return]
+
+
+def compile_now(*entries: Any) -> None:
+    """Load entries, so that no compilation falls inside a stream."""
+    way.compile_now(*entries)
+
+
+def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
+    """Compile what is missing, and load nothing.
+
+    Args:
+        entries: that are waited for.
+        then: that a process of low priority compiles meanwhile, and nobody waits for.
+    """
+    way.fill_cache(*entries, then=then)
+
+
+def is_filled(*entries: Any) -> bool:
+    """Whether fill_cache() has nothing to do."""
+    return way.is_filled(*entries)  # type: ignore[no-any-return]
 
 
 def uncompiled(function: F) -> F:

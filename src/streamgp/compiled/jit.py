@@ -43,25 +43,22 @@ def type_of(kind: Kind) -> Any:
     item = numba.from_dtype(kind.record) if kind.record is not None else getattr(types, kind.item)
     if kind.item == "model":
         return ModelType(item)
-    if kind.count > 1:
-        return types.UniTuple(item, kind.count)
+    if kind.together > 1:
+        return types.UniTuple(item, kind.together)
     if not kind.axes:
         return item
     return types.Array(item, kind.axes, "C" if kind.contiguous else "A", readonly=kind.read)
 
 
 def compiled(function: F) -> F:
-    """Compile a function that other compiled functions call; Python cannot, see entry()."""
     return _compiled(function, "never")
 
 
 def inlined(function: F) -> F:
-    """Compile into the caller: a function with one caller, which compiled on its own would be optimized twice."""
     return _compiled(function, "always")
 
 
 def as_written(*kinds: Kind) -> Callable[[F], F]:
-    """An entry that is compiled without fusing or reordering anything."""
     return lambda function: _declared(function, kinds, called=True, fastmath=False)
 
 
@@ -101,33 +98,24 @@ def _borrowed(_: Any, array: Any) -> Any:
     return array(array), codegen
 
 
-# The same array without an owner. Compiled code counts references to whatever a view belongs to, atomically, each time
-# a field of the state is read; between the first line and the last of a call from Python the caller keeps them alive.
 borrowed: Any = extend.intrinsic(_borrowed)
 
 
 @cache
 def address_of(function: Any) -> Any:
-    """Where the code of a function declared by entry() is, once it is loaded."""
     found = function.overloads[function.types]
     return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
 
 
-def caller(returns: Kind, arguments: Any) -> Any:
-    """A compiled function that calls another one by its address, for these types: so that is not compiled twice.
-
-    Args:
-        returns: kind of the result.
-        arguments: kinds of those after the address.
-    """
-    returns, arguments = type_of(returns), tuple(map(type_of, arguments))
+def caller(returns: Kind, kinds: Sequence[Kind]) -> Any:
+    result, arguments = type_of(returns), tuple(map(type_of, kinds))
 
     def call(_: Any, address: Any, *found: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             given = [builder.extract_value(values[1], i) for i in range(len(arguments))]
-            return _call(context, builder, values[0], returns, arguments, signature.args[1].types, given)
+            return _call(context, builder, values[0], result, arguments, signature.args[1].types, given)
 
-        return returns(address, types.Tuple(found)), codegen
+        return result(address, types.Tuple(found)), codegen
 
     return extend.intrinsic(call)
 
@@ -143,16 +131,6 @@ def _call(context: Any, builder: Any, address: Any, returns: Any, arguments: Any
 
 
 def apart(returns: Kind, *kinds: Kind) -> Callable[[F], F]:
-    """Compile a function on its own: other compiled functions call it by its address, and are the smaller for it.
-
-    It is for large functions that several loops call, and that many models never need. Its first argument is a model
-    (arrays.py); the field of that name in the plan has the address, and who makes the plan has loaded the function
-    (``.entry``).
-
-    Args:
-        returns: kind of the result.
-        kinds: kinds of the arguments.
-    """
     result, arguments = type_of(returns), tuple(map(type_of, kinds))
 
     def decorated(function: F) -> F:
@@ -179,15 +157,12 @@ def apart(returns: Kind, *kinds: Kind) -> Callable[[F], F]:
 
 
 def places(*functions: Any) -> dict[str, int]:
-    """Where the code of functions declared by apart() is, by name, for a plan: loaded now if they were not."""
     entries = {function.entry.py_func.__name__: function.entry for function in functions}
     compile_now(*entries.values())
     return {name: address_of(one) for name, one in entries.items()}
 
 
 def entry(*kinds: Kind) -> Callable[[F], F]:
-    """Compile a function that Python calls, for these kinds of arguments; see compile_now()."""
-
     return lambda function: _declared(function, kinds, called=True)
 
 
@@ -199,7 +174,7 @@ def _declared(function: F, kinds: tuple[Kind, ...], called: bool, fastmath: set[
 
 
 def compile_now(*entries: Any) -> None:
-    """Load functions declared by entry() or apart(), so that no compilation falls inside a stream.
+    """Load functions declared by entry() or apart().
 
     What the cache on disk does not have is compiled by a process of its own and then loaded. In the process that
     compiles, Numba links functions differently than in one that loads them, and the two may differ in the last bit.
@@ -215,12 +190,7 @@ def compile_now(*entries: Any) -> None:
 
 
 def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
-    """Compile what the cache on disk does not have of functions declared by entry() or apart(), and load nothing.
-
-    Args:
-        entries: that are waited for.
-        then: that a process of low priority compiles meanwhile, and nobody waits for.
-    """
+    """Compile what the cache on disk does not have."""
     needed, later = ([one.entry for one in some if not is_filled(one)] for some in (entries, then))
     if later := [one for one in later if one not in needed]:
         compile_once.fill_behind(later)
@@ -322,7 +292,8 @@ def described(entries: Sequence[Any]) -> str:
     """What is in use, for people: where code is kept, and how much of it is there."""
     ready, place = sum(map(is_filled, entries)), Path(entries[0].entry.stats.cache_path)
     writable = next((os.access(folder, os.W_OK) for folder in (place, *place.parents) if folder.exists()), False)
-    where = numba.config.CACHE_DIR or Path(__file__).parents[1]
+    config: Any = numba.config
+    where = config.CACHE_DIR or Path(__file__).parents[1]
     hint = "" if ready == len(entries) else "; streamgp compile adds the others"
     return (
         f"compiled by Numba {numba.__version__}, in {where}, {'writable' if writable else 'NOT writable'}, "

@@ -15,7 +15,7 @@ class Kind(NamedTuple):
         axes: of an array; 0: it is a number.
         contiguous: whether an array lies in the memory row by row, without gaps.
         read: whether it is only read, and may be one that cannot be written to.
-        count: of numbers that are returned together.
+        together: how many numbers are returned.
         record: the type of the records.
     """
 
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     axes: int = 0
     contiguous: bool = True
     read: bool = False
-    count: int = 1
+    together: int = 1
     record: Any = None
 
 
@@ -33,4 +33,4 @@ INDICES, WHOLES = (Kind("int64", axes) for axes in (1, 2))
 SWITCHES = Kind("boolean", 1)
 LINES = Kind("float64", 2, contiguous=False)  # also some of the columns of an array
 READ, READ_ROWS = (Kind("float64", axes, contiguous=False, read=True) for axes in (1, 2))
-WHOLE_TRIPLE = Kind("int64", count=3)
+WHOLE_TRIPLE = Kind("int64", together=3)

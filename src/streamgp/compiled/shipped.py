@@ -50,6 +50,12 @@ class Library:
         names: of its entries.
     """
 
+    call: Any  # an entry with a tuple of arguments
+    address: Any  # of an entry's own code
+    _entry: Any
+    _read: Any
+    _begin: Any
+
     opened = None
     compiled = inlined = staticmethod(plain.compiled)
     borrowed, caller = staticmethod(plain.borrowed), staticmethod(plain.caller)
@@ -57,15 +63,12 @@ class Library:
 
     def __init__(self, path: Path, names: list[str]) -> None:
         self.path, code = path, ctypes.PyDLL(str(path))
-        for name, result, *arguments in (
-            ("entry", ctypes.c_void_p, ctypes.c_int64),
-            ("address", ctypes.c_void_p, ctypes.c_void_p),
-            ("call", ctypes.py_object, ctypes.c_void_p, ctypes.py_object),
-            ("read", ctypes.py_object, ctypes.py_object),
-            ("begin", None, ctypes.c_int64, *[ctypes.py_object] * 4),
-        ):
+        place, thing, number = ctypes.c_void_p, ctypes.py_object, ctypes.c_int64
+        takes: dict[str, Any] = {"entry": [number], "address": [place], "call": [place, thing], "read": [thing]}
+        gives: dict[str, Any] = {"entry": place, "address": place, "call": thing, "read": thing, "begin": None}
+        for name, arguments in (takes | {"begin": [number, *[thing] * 4]}).items():
             function = code[f"streamgp_{name}"]
-            function.restype, function.argtypes = result, arguments
+            function.restype, function.argtypes = gives[name], arguments
             setattr(self, name if name in ("call", "address") else f"_{name}", function)
         kinds = [np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)]
         self._begin(object.__basicsize__, np.ndarray, *kinds)

@@ -29,7 +29,7 @@ def model_names() -> list[str]:
 def _models() -> dict[str, type[StreamModel]]:
     return {
         name: kind
-        for name, kind in _named(StreamModel).items()
+        for name, kind in _named(StreamModel).items()  # type: ignore[type-abstract]
         if not issubclass(kind, Auto | Naive)
         and not inspect.isabstract(kind)
         and not kind._without_inputs
