@@ -425,6 +425,9 @@ def test_partly_missing_targets_are_learned_or_refused_with_advice(build):
     else:
         with pytest.raises(ValueError, match="Make the whole row missing"):
             model.learn_one(X[0], [np.nan, 1.0])
+        for call in (model.learn_many, model.track):
+            with pytest.raises(ValueError, match="some targets of a row are missing in row 1"):
+                call(X[:2], [[1.0, 1.0], [np.nan, 1.0]])
         assert state(model) == before
 
 

@@ -123,17 +123,6 @@ def test_the_window_and_the_recursive_kernel_equal_the_batch_gp_on_windows(depth
         assert p.variance[t] == pytest.approx(variance[0], abs=1e-8)
 
 
-def test_recursive_kernel_with_depth_one_equals_the_ard_kernel():
-    X, Y, Xs = stream(3, 1)
-    models = [
-        sg.SOGP(kernel, capacity=30, noise=NOISE)
-        for kernel in (sg.RecursiveSquaredExponential([1.0, 2.0, 3.0]), sg.SquaredExponential([1.0, 2.0, 3.0]))
-    ]
-    for model in models:
-        model.learn_many(X, Y)
-    assert_predicts(models[0], Xs, models[1].predict_many(Xs).mean, models[1].predict_many(Xs).variance)
-
-
 @pytest.mark.parametrize(("absorb", "oracle"), [("fitc", oracles.fitc), ("dtc", oracles.dtc)])
 def test_absorbed_rows_give_fitc_or_dtc_on_the_basis(absorb, oracle):
     X, Y, Xs = stream(2, 1)
@@ -144,20 +133,6 @@ def test_absorbed_rows_give_fitc_or_dtc_on_the_basis(absorb, oracle):
     model.learn_many(X[25:], Y[25:])
     np.testing.assert_array_equal(model.basis, points)
     assert_predicts(model, Xs, *oracle(oracles.squared_exponential(scale), points, X, Y, Xs, NOISE))
-
-
-def test_sogp_absorbing_and_recursive_gp_are_the_same_posterior():
-    X, Y, Xs = stream(2, 3)
-    kernel, points = sg.SquaredExponential(1.5), X[:25]
-    sogp = sg.SOGP(kernel, capacity=25, novelty=0, noise=NOISE)
-    sogp.learn_many(points, Y[:25])
-    inside.absorb_from_now_on(sogp)
-    sogp.learn_many(X[25:], Y[25:])
-    rgp = sg.RecursiveGP(points, kernel=kernel, noise=NOISE)
-    rgp.learn_many(X, Y)
-    a, b = sogp.predict_many(Xs), rgp.predict_many(Xs)
-    np.testing.assert_allclose(a.mean, b.mean, atol=1e-10)
-    np.testing.assert_allclose(a.variance, b.variance, atol=1e-10)
 
 
 def krlst_by_hand(X, y, Xs, kernel, capacity, factor, mode, noise, jitter):

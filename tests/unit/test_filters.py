@@ -403,58 +403,13 @@ def test_filter_has_no_variance_and_says_so(name):
 
 
 @every_filter
-@pytest.mark.parametrize("p", [1, 3])
-def test_track_equals_the_loop_of_one_row_calls_bitwise(name, p):
-    X, Y = stream(p=p)
-    many, one, learned = models()[name], models()[name], models()[name]
-    tracked = many.track(X, Y)
-    rows = []
-    for x, y in zip(X, Y, strict=True):
-        rows.append(one.predict_one(x).mean)
-        before = one.to_bytes()
-        one.predict_one(x), one.predict_many(X)
-        assert one.to_bytes() == before
-        one.learn_one(x, y)
-    learned.learn_many(X, Y)
-    np.testing.assert_array_equal(tracked.mean[1:], np.array(rows[1:]))
-    assert many.to_bytes() == one.to_bytes() == learned.to_bytes()
-    ahead = many.track(X[:9])
-    rows = []
-    for x in X[:9]:
-        rows.append(one.predict_one(x).mean)
-        one.observe_one(x)
-    np.testing.assert_array_equal(ahead.mean, np.array(rows))
-    assert many.to_bytes() == one.to_bytes()
-    assert many.rows_seen == len(X) + 9
-
-
-@every_filter
-def test_saved_filter_goes_on_bit_identically(name, tmp_path):
-    X, Y = stream()
-    straight, stopped = models()[name], models()[name]
-    straight.learn_many(X, Y)
-    for cut in (1, 13, 70):
-        first = stopped.rows_seen
-        stopped.learn_many(X[first:cut], Y[first:cut])
-        stopped.save(tmp_path / "filter.sgp")
-        stopped = sg.load(tmp_path / "filter.sgp").copy()
-    rest = stopped.track(X[70:], Y[70:])
-    assert stopped.to_bytes() == straight.to_bytes()
-    assert rest.mean.shape == (50, 2)
-    assert repr(stopped) == repr(straight)
-
-
-@every_filter
-def test_snapshot_has_one_length_and_unused_places_are_zero(name):
+def test_unused_places_are_zero(name):
     X, Y = stream(missing=False)
     model = models()[name]
     model.learn_one(X[0], Y[0])
     arrays, size = model._arrays(), model.size
     assert not arrays["alpha"][size:].any()
     assert not arrays["basis"][size:].any()
-    length = len(model.to_bytes())
-    model.learn_many(X, Y)
-    assert len(model.to_bytes()) == length
 
 
 @every_filter
@@ -476,51 +431,12 @@ def test_missing_target_advances_the_memory_only(name):
     np.testing.assert_array_equal(model._arrays()["alpha"], alpha)
 
 
-@every_filter
-def test_row_with_some_targets_missing_is_refused_and_nothing_changes(name):
-    X, Y = stream(missing=False)
-    model = models()[name]
-    model.learn_many(X[:20], Y[:20])
-    before = model.to_bytes()
-    with pytest.raises(ValueError, match="some targets of a row are missing, but the outputs share one covariance"):
-        model.learn_one(X[20], [1.0, np.nan])
-    Y[25, 1] = np.nan
-    with pytest.raises(ValueError, match="some targets of a row are missing in row 5"):
-        model.track(X[20:30], Y[20:30])
-    with pytest.raises(ValueError, match="X has NaN or inf in row 1"):
-        model.learn_many([[0.0, 0.0], [np.inf, 0.0]], Y[:2])
-    with pytest.raises(ValueError, match="y has inf"):
-        model.learn_one(X[20], [1.0, np.inf])
-    with pytest.raises(ValueError, match="x has NaN or inf"):
-        model.predict_one([np.nan, 0.0])
-    assert model.to_bytes() == before
-
-
 def test_hyperparameters_are_the_kernels_and_the_noise_of_beta_klms():
     model = BetaKLMS(SE, noise=0.2)
     assert model.hyperparameters == {"noise": 0.2}
     model.learn_one([0.0, 1.0], 1.0)
     assert model.hyperparameters == {"lengthscale": LENGTHSCALE, "variance": VARIANCE, "noise": 0.2}
     assert KLMS().hyperparameters == SGDESN(units=5).hyperparameters == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "counter", "value", "message"),
-    [
-        ("klms", "terms", 13, "terms must be .*of at most 12; it has 13"),
-        ("klms", "terms", -1, "terms must be finite numbers of at least 0"),
-        ("klms", "oldest", 12, "oldest must be .*of at most 11; it has 12"),
-        ("klms", "oldest", -1, "oldest must be finite numbers of at least 0"),
-        ("sgd-esn", "terms", 19, "terms must be .*of at most 18; it has 19"),
-    ],
-)
-def test_snapshot_with_an_impossible_ring_is_refused(name, counter, value, message):
-    X, Y = stream(n=30)
-    model = models()[name]
-    model.learn_many(X, Y)
-    model._numbers.counters[counter] = value
-    with pytest.raises(sg.SnapshotError, match=message):
-        sg.from_bytes(model.to_bytes())
 
 
 @pytest.mark.parametrize(

@@ -42,20 +42,6 @@ def learned(model, targets=Y):
     return model
 
 
-def test_the_joint_posterior_is_the_batch_gps_with_room_for_every_row():
-    mean, covariance = exact_joint(KERNEL, X, Y, NEW, 0.05)
-    for model in (
-        sg.SOGP(SE, capacity=25, novelty=0, noise=0.05),
-        sg.KRLST(SE, capacity=25, forgetting=1.0, noise=0.05, jitter=0.0),
-        sg.SWKRLS(SE, capacity=25, noise=0.05),
-        sg.RecursiveGP(X, kernel=SE, noise=0.05),
-        sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.05], outputs="separate"),
-    ):
-        got = Function(learned(model)).joint(NEW, np.zeros(len(NEW)), NEW)
-        np.testing.assert_allclose(got[0], mean, atol=1e-8)
-        np.testing.assert_allclose(got[1], np.broadcast_to(covariance, got[1].shape), atol=1e-8)
-
-
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
 def test_the_joint_posterior_of_features_is_that_of_the_linear_model(form):
     for features, dense in (

@@ -23,15 +23,6 @@ def test_issgpr_equals_batch_ssgpr_after_5000_rows(form):
     np.testing.assert_allclose(p.variance, batch.variance, atol=1e-8)
 
 
-def test_snapshots_do_not_depend_on_whether_a_prediction_was_asked_for():
-    data = sg.data.cross(200)
-    one, two = sg.ISSGPR(20), sg.ISSGPR(20)
-    one.learn_many(data.X, data.Y)
-    two.track(data.X, data.Y)
-    two.predict_many(data.X)
-    assert one.to_bytes() == two.to_bytes()
-
-
 def test_orthogonal_frequencies_approximate_the_kernel_better():
     """What they buy: a smaller error of the kernel for the same number of features, over 20 draws in 8 dimensions."""
     X = np.random.default_rng(0).normal(size=(60, 8))

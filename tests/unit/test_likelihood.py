@@ -487,15 +487,6 @@ def test_a_prior_mean_may_stand_below_student_t_noise():
     assert isinstance(model.predict_many(T), sg.StudentTPrediction)
 
 
-def test_a_snapshot_carries_the_likelihood():
-    X, y, _ = line()
-    model = sg.SOGP(likelihood=sg.StudentT([0.1], dof=3.0), noise=0.01)
-    model.learn_many(X, y)
-    again = sg.from_bytes(model.to_bytes())
-    assert repr(again) == repr(model)
-    assert again.predict_one(X[0]).log_density(3.0) == model.predict_one(X[0]).log_density(3.0)
-
-
 # Refusals
 
 POINTS = np.linspace(-1, 1, 5)[:, None]

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.contract.snapshot import SnapshotError
-from streamgp.loading import from_bytes
 from streamgp.local import LocalGP
 
 LENGTHSCALE, VARIANCE, NOISE = 0.8, 1.5, 0.05
@@ -246,40 +244,6 @@ def test_a_window_is_the_same_as_inputs_side_by_side():
     assert model.predict_one(0.3).mean == wide.predict_one([0.0, 0.3]).mean
 
 
-def test_track_equals_the_loop_of_one_row_calls():
-    X, Y = rows(120)
-    Y[7] = np.nan
-    together, apart = (LocalGP(kernel(), noise=NOISE, experts=4, capacity=8) for _ in range(2))
-    p = together.track(X, Y)
-    for t, (x, y) in enumerate(zip(X, Y, strict=True)):
-        q = apart.predict_one(x)
-        assert (q.mean, q.variance) == (p.mean[t], p.variance[t])
-        apart.learn_one(x, y)
-    assert together.to_bytes() == apart.to_bytes()
-
-
-def test_a_saved_model_goes_on_as_if_it_had_never_stopped():
-    X, Y = rows(120)
-    model = LocalGP(kernel(), noise=NOISE, experts=4, capacity=8)
-    model.learn_many(X[:60], Y[:60])
-    restored, twin = from_bytes(model.to_bytes()), model.copy()
-    for m in (model, restored, twin):
-        m.learn_many(X[60:], Y[60:])
-    assert restored.to_bytes() == model.to_bytes() == twin.to_bytes()
-
-
-def test_a_snapshot_with_impossible_counts_is_refused():
-    model = LocalGP(experts=2, capacity=3)
-    model.learn_one(0.0, 1.0)
-    model._numbers.counters["experts"] = 3
-    with pytest.raises(SnapshotError, match="experts must be finite numbers of at least 0 and of at most 2; it has 3"):
-        from_bytes(model.to_bytes())
-    model._numbers.counters["experts"] = 1
-    model._state.counts[0] = 4
-    with pytest.raises(SnapshotError, match="counts must be finite numbers of at least 0 and of at most 3; it has 4"):
-        from_bytes(model.to_bytes())
-
-
 def test_reading_before_and_after_the_first_row():
     model = LocalGP(kernel(), noise=NOISE)
     assert (model.size, model.rows_seen, model.points) == (0, 0, [])
@@ -309,17 +273,3 @@ def test_reading_before_and_after_the_first_row():
 def test_bad_settings_are_refused_with_a_sentence(settings, error, message):
     with pytest.raises(error, match=message):
         LocalGP(**settings)
-
-
-def test_bad_rows_change_nothing():
-    X, Y = rows(20)
-    model = LocalGP(kernel(), noise=NOISE)
-    model.learn_many(X, Y)
-    before = model.to_bytes()
-    with pytest.raises(ValueError, match="X has NaN or inf in row 1"):
-        model.learn_many([[0.0, 0.0], [np.nan, 0.0]], [0.0, 0.0])
-    with pytest.raises(ValueError, match="y has inf"):
-        model.learn_one([0.0, 0.0], np.inf)
-    with pytest.raises(ValueError, match="x has NaN or inf"):
-        model.predict_one([np.inf, 0.0])
-    assert model.to_bytes() == before

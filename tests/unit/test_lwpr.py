@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.contract.snapshot import SnapshotError
-from streamgp.loading import from_bytes
 from streamgp.local import LWPR
 from streamgp.local import receptive_field as rf
 from tests.inside import called_with_model
@@ -571,45 +569,6 @@ def test_a_window_is_the_same_as_inputs_side_by_side():
     np.testing.assert_array_equal(model.predict_one(0.3).mean, wide.predict_one([0.0, 0.3]).mean)
 
 
-@pytest.mark.parametrize("settings", [{}, {"meta": True, "diag_only": False, **ANNEALED}])
-def test_track_equals_the_loop_of_one_row_calls(settings):
-    X, Y = rows(200)
-    Y[5] = np.nan
-    together, apart = (LWPR(init_D=10.0, init_alpha=250.0, **settings) for _ in range(2))
-    p = together.track(X, Y)
-    for t, (x, y) in enumerate(zip(X, Y, strict=True)):
-        q = apart.predict_one(x)
-        assert (q.mean, q.variance) == (p.mean[t], p.variance[t])
-        apart.learn_one(x, y)
-    assert together.to_bytes() == apart.to_bytes()
-
-
-def test_a_saved_model_goes_on_as_if_it_had_never_stopped():
-    X, Y = rows(300)
-    model = LWPR(init_D=10.0, init_alpha=250.0, meta=True, **ANNEALED)
-    model.learn_many(X[:150], Y[:150])
-    restored = from_bytes(model.to_bytes())
-    twin = model.copy()
-    assert restored.to_bytes() == model.to_bytes() == twin.to_bytes()
-    for m in (model, restored, twin):
-        m.learn_many(X[150:], Y[150:])
-    assert restored.to_bytes() == model.to_bytes() == twin.to_bytes()
-
-
-def test_a_snapshot_with_impossible_counts_is_refused():
-    model = LWPR(capacity=3)
-    model.learn_one([0.0, 0.0], 1.0)
-    model._state.counts[0] = 4
-    with pytest.raises(SnapshotError, match="counts must be finite numbers of at least 0 and of at most 3; it has 4"):
-        from_bytes(model.to_bytes())
-    model._state.counts[0] = 1
-    model._state.directions[0] = 9
-    with pytest.raises(
-        SnapshotError, match="directions must be finite numbers of at least 0 and of at most 2; it has 9"
-    ):
-        from_bytes(model.to_bytes())
-
-
 def test_predictions_stay_finite_on_constant_duplicate_and_huge_rows():
     model = LWPR(init_D=1.0, init_alpha=250.0, meta=True, diag_only=False, init_lambda=0.9, final_lambda=0.9)
     rng = np.random.default_rng(0)
@@ -696,17 +655,3 @@ def test_settings_that_do_not_fit_the_first_row_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         model.learn_one([0.0, 0.0], 1.0)
     assert model.rows_seen == 0
-
-
-def test_bad_rows_change_nothing():
-    X, Y = rows(50)
-    model = LWPR()
-    model.learn_many(X, Y)
-    before = model.to_bytes()
-    with pytest.raises(ValueError, match="X has NaN or inf in row 1"):
-        model.learn_many([[0.0, 0.0], [np.nan, 0.0]], [0.0, 0.0])
-    with pytest.raises(ValueError, match="y has inf"):
-        model.learn_one([0.0, 0.0], np.inf)
-    with pytest.raises(ValueError, match="x has NaN or inf"):
-        model.predict_one([np.inf, 0.0])
-    assert model.to_bytes() == before

@@ -225,14 +225,6 @@ def test_a_model_within_wrappers_needs_it_also_after_their_warm_up():
     assert model.to_bytes() == before
 
 
-def test_a_model_without_a_half_life_takes_no_notice_of_the_time():
-    for build in (lambda: sg.KRLST(capacity=8), lambda: sg.filters.QKLMS(), lambda: sg.Standardize(sg.LWPR())):
-        with_time, without = build(), build()
-        with_time.learn_many(X, Y, time=-np.arange(N))
-        without.learn_many(X, Y)
-        np.testing.assert_array_equal(with_time.predict_many(Z).mean, without.predict_many(Z).mean)
-
-
 def test_times_may_be_numbers_or_dates():
     pandas = pytest.importorskip("pandas")
     start = dt.datetime(2024, 3, 1)

@@ -370,14 +370,6 @@ def test_a_row_predicted_at_one_time_may_come_at_another():
     assert one.to_bytes() == other.to_bytes()
 
 
-def test_rows_without_times_follow_each_other():
-    X, y, Z, _ = stream(np.arange(30.0))
-    one, other = (sg.KRLST(capacity=8, time=SMOOTH + SEASON) for _ in range(2))
-    one.learn_many(X, y)
-    other.learn_many(X, y, time=np.arange(30.0))
-    assert one.predict_one(Z[0]).mean == other.predict_one(Z[0], time=30.0).mean
-
-
 def test_time_passes_also_before_the_first_target():
     X, y, Z, _ = stream(np.arange(30.0))
     Y = np.column_stack([y, -y])

@@ -61,7 +61,8 @@ class Filter(CompiledModel):
             "steps": len(program.operations),
             "kernel_scratch": program.scratch(points, width),
         }
-        numbers = Numbers(rules.LAYOUT, sizes, {"rule": self._rule, "shared": True} | memory.plan() | self._tuning)
+        read = {"rule": self._rule, "shared": True, "retention": memory.retention, "feedback": memory.feeds_back}
+        numbers = Numbers(rules.LAYOUT, sizes, read | self._tuning)
         numbers.counters["terms"] = 0 if points else terms  # a readout has all of them from the start
         numbers.work.operations[:] = program.operations
         numbers.state.parameters[:] = program.parameters

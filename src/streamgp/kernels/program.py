@@ -118,6 +118,26 @@ def factor_distance(a: Array, b: Array, end: int, count: int, d: int, loadings: 
 
 
 @compiled
+def squared_distances(
+    step: Array, B: Array, n: int, x: Array, own: float, weights: Array, loadings: Array, out: Array
+) -> None:
+    """Those of B to x by all numbers; with a period, its own, the sine of half an angle is in place of a difference."""
+    d, factors = x.size // step[DEPTH], step[FACTORS]
+    if step[OPERATION] == PERIODIC:
+        for i in range(n):
+            out[i] = 0.0
+            for j in range(x.size):
+                u = np.sin(np.pi * (B[i, j] - x[j]) / own)
+                out[i] += weights[j] * u * u
+        return
+    for i in range(n):
+        out[i] = squared_distance(B[i], x, weights)
+    if factors > 0:
+        for i in range(n):
+            out[i] += factor_distance(B[i], x, x.size, x.size, d, loadings, factors)
+
+
+@compiled
 def before_loadings(operation: int, scales: int) -> int:
     """How many hyperparameters of a leaf come before its loadings; its variance is the last of them."""
     own = operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE or operation == PERIODIC
@@ -179,7 +199,6 @@ def recursive_step(kappa: float, r2: float, temporal2: float) -> float:
 def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work: Array) -> None:
     """out = k(B, x) for one leaf of the program; theta begins with the leaf's own hyperparameters."""
     operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
-    loadings = theta[before_loadings(operation, scales) :]
     if operation == CONSTANT:
         for i in range(n):
             out[i] = theta[0]
@@ -191,23 +210,12 @@ def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work
                 total += B[i, j] * x[j]
             out[i] = theta[0] * total
         return
-    if operation == PERIODIC:
-        # exp(-2 sin^2(pi d / period) / lengthscale^2), multiplied over the inputs.
-        variance = theta[scales + 1]
-        for i in range(n):
-            total = 0.0
-            for j in range(width):
-                u = np.sin(np.pi * (B[i, j] - x[j]) / theta[scales]) / theta[j % scales]
-                total += u * u
-            out[i] = variance * np.exp(-2.0 * total)
-        return
+    before, weights = before_loadings(operation, scales), work[:width]
+    own, variance, loadings = theta[scales], theta[before - 1], theta[before:]
+    inverse_squares(theta, scales, width, weights)
     if operation == RECURSIVE_SE:
-        depth = step[DEPTH]
+        depth, temporal2 = step[DEPTH], own * own
         d = width // depth
-        weights = work[:d]
-        inverse_squares(theta, scales, d, weights)
-        temporal2 = theta[scales] * theta[scales]
-        variance = theta[scales + 1]
         for i in range(n):
             out[i] = 1.0
         for lag in range(depth):  # the oldest input comes first; the points inside, since each has to wait for itself
@@ -224,21 +232,13 @@ def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work
             # [soh2014] Eq. (41): the signal variance multiplies once, so that k(x, x) = variance.
             out[i] *= variance
         return
-    weights = work[:width]
-    inverse_squares(theta, scales, width, weights)
-    last = scales + (1 if operation == RATIONAL_QUADRATIC else 0)
-    shape, variance = theta[scales], theta[last]
-    for i in range(n):
-        out[i] = squared_distance(B[i], x, weights)
-    if factors > 0:
-        for i in range(n):
-            out[i] += factor_distance(B[i], x, width, width, width // step[DEPTH], loadings, factors)
+    squared_distances(step, B, n, x, own, weights, loadings, out)
     if operation == SE:  # the loop that matters most, without the branches of radial()
         for i in range(n):
             out[i] = variance * np.exp(-0.5 * out[i])
     else:
         for i in range(n):
-            out[i] = variance * radial(operation, shape, out[i])[0]
+            out[i] = variance * radial(operation, own, out[i])[0]
 
 
 @compiled
@@ -301,16 +301,7 @@ def by_distance(step: Array, theta: Array, B: Array, n: int, x: Array, weights: 
                 by[lag, i] = -0.5 * weight
                 weight /= temporal2
         return
-    for i in range(n):
-        if operation == PERIODIC:
-            out[i] = 0.0
-            for j in range(x.size):
-                u = np.sin(np.pi * (B[i, j] - x[j]) / own)
-                out[i] += weights[j] * u * u
-        else:
-            out[i] = squared_distance(B[i], x, weights)
-            if factors > 0:
-                out[i] += factor_distance(B[i], x, x.size, x.size, d, loadings, factors)
+    squared_distances(step, B, n, x, own, weights, loadings, out)
     for i in range(n):
         f, by_r2, by_own = radial(operation, own, out[i])
         out[i], by[0, i], by[depth, i] = variance * f, variance * by_r2, variance * by_own

@@ -50,16 +50,6 @@ class Budget(Part):
         self.capacity, self.novelty = capacity, novelty
         self.absorb, self.evict, self.removal = ABSORB.index(absorb), EVICT.index(evict), REMOVAL.index(removal)
 
-    def plan(self) -> dict[str, float]:
-        """What compiled code reads of it."""
-        return {
-            "capacity": self.capacity,
-            "novelty": self.novelty,
-            "absorb": self.absorb,
-            "evict": self.evict,
-            "removal": self.removal,
-        }
-
 
 @compiled
 def floor(kappa: float, noise: float, adapting: bool, stays: bool = False) -> float:

@@ -18,7 +18,7 @@ from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget, least_distinct
 from streamgp.process.features import Features
-from streamgp.process.forgetting import Forgetting, NoForgetting
+from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.likelihood import Likelihood, chosen
 from streamgp.process.mean import LinearMean, Mean
 from streamgp.process.memory import Memory, Window
@@ -49,7 +49,7 @@ def compose(
     model._recalls = model._memory.recalls
     model._budget = Budget() if budget is None else _part("budget", budget, Budget, "Budget(capacity=100)")
     model._forgetting = (
-        NoForgetting()
+        BackToPrior(1.0)
         if forgetting is None
         else _part("forgetting", forgetting, Forgetting, "BackToPrior(0.999) or Injection(0.999)")
     )
@@ -164,7 +164,7 @@ IN_MEAN = (
 
 def check_beside(model: Process, part: str, *why: str) -> None:
     """Coordinates beside the features need a covariance with the weights, row by row."""
-    rebuilds = model._adapt is not None and model._adapt.rebuilds
+    rebuilds = model._adapt is not None and model._adapt.rebuild
     is_so = model._factored, model._keeps_rows, model._batch > 1, model._forgetting.injects, rebuilds
     least_squares = {"noise=0 is least squares, which knows no covariance: use a noise above 0": model._least_squares}
     _refuse(dict(zip(why, is_so, strict=True)) | least_squares, part)
@@ -177,7 +177,7 @@ def check_adaptable(model: Process, adapt: SNGD) -> None:
         raise ValueError("adapt learns from each next row: use batch=1, or adapt=None")
     if model._factored and model._features.kind == feature_kinds.POINTS:
         raise ValueError('adapt needs form="covariance" with given basis points')
-    if adapt.rebuilds and not model._grows:
+    if adapt.rebuild and not model._grows:
         raise ValueError('on_move="rebuild" needs basis points with targets of their own; use on_move="rebase"')
 
 

@@ -56,10 +56,6 @@ class Features(Part, abc.ABC):
         """The kernel as compiled code reads it; without a kernel its parameters are the variance of the features."""
         return program.Program(np.zeros((0, 5), np.int64), np.array([]))
 
-    def plan(self) -> dict[str, float]:
-        """What compiled code reads of them."""
-        return {"features": self.kind, "jitter": self.jitter, "weight_scale": self.delta**-0.5}
-
 
 class Basis(Features):
     """Kernel functions on basis points: a dictionary that grows and shrinks, or given points that stay."""

@@ -32,27 +32,9 @@ class Forgetting(Part):
         return self.factor < 1 or self.half_life > 0
 
     @property
-    def rows_between_checks(self) -> int:
+    def check_every(self) -> int:
         """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
         return max(1, int(np.log(0.5) / np.log(self.factor))) if self.injects and self.factor < 1 else 0
-
-    def plan(self) -> dict[str, float]:
-        """What compiled code reads of it."""
-        return {
-            "covariance_scale": self.covariance_scale,
-            "covariance_fresh": self.covariance_fresh,
-            "mean_scale": self.mean_scale,
-            "half_life": self.half_life,
-            "injects": self.injects,
-            "check_every": self.rows_between_checks,
-        }
-
-
-class NoForgetting(Forgetting):
-    """Everything counts for ever."""
-
-    def __init__(self) -> None:
-        pass
 
 
 class BackToPrior(Forgetting):
@@ -98,4 +80,4 @@ def forgetting_of(kind: type[BackToPrior | Injection], factor: float, half_life:
     factor, half_life = rows_or_time(factor, half_life, default)
     if half_life:
         return kind(half_life=half_life)
-    return NoForgetting() if factor == 1 else kind(factor)
+    return BackToPrior(1.0) if factor == 1 else kind(factor)

@@ -71,7 +71,8 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
     drop_residual = m.plan.absorb == budget.DTC and not admit
     whole = kappa + prior_variance(m)  # to which S is rounded
     if drop_residual:
-        raise_to(m.noise_now, least_resolved(m, whole))
+        for j in range(m.plan.covariances):
+            m.noise_now[j] = max(m.noise_now[j], least_resolved(m, whole))
     if not can_learn(m, whole, 0.0 if drop_residual else gamma2):
         m.counters.skipped_rows += 1
         for j in range(m.plan.covariances):
@@ -122,13 +123,6 @@ def least_noise(m: Model) -> Any:
 def least_resolved(m: Model, kappa: float) -> Any:
     """The least noise of a row whose residual drops out: s = phi'S phi + noise would be rounding of S below it."""
     return 0.0 if m.plan.least_squares else ROUNDING * m.counters.points * kappa
-
-
-@compiled
-def raise_to(noise: Array, least: float) -> None:
-    """Raise the noise of every output to the least."""
-    for j in range(noise.size):
-        noise[j] = max(noise[j], least)
 
 
 @inlined
@@ -367,20 +361,13 @@ def evict(m: Model, r: int) -> None:
     only point r could express. Dropping it is the marginal removal, [soh2014] Eqs. (26)-(28); conditioning on its
     being 0 first is the other direction of the divergence.
     """
-    n, q, R, mu = m.counters.points, m.plan.temporal, m.factor, m.mu
-    column, c, s = m.column, m.cosine, m.sine
-    carried, u, z = m.carried, m.a, m.d
-    inverse, variances = m.inverse_diagonal, m.weight_variance
-    triangular.delete(R, r, n, column, c[q:], s[q:], carried)
-    rho, left, last = column[n - 1], n - 1, q + n - 1
-    triangular.solve(R, column, left, u)
-    drop(inverse, r, n)
-    for i in range(left):
-        inverse[i] = max(inverse[i] - u[i] * u[i] / (rho * rho), 1e-12 * inverse[i])
+    n, q, R, mu, u, z = m.counters.points, m.plan.temporal, m.factor, m.mu, m.a, m.d
+    c, s, variances = m.cosine, m.sine, m.weight_variance
+    rho, left, last = take_out(m, r), n - 1, q + n - 1
     triangular.rotate(mu, q + r, last + 1, c, s)
     for j in range(m.plan.covariances):
         S = m.covariance[j]
-        rotate(S, q + r, last + 1, c, s, carried)
+        rotate(S, q + r, last + 1, c, s, m.carried)
         row, corner = S[last], S[last, last]
         if variances.shape[0] > 0:
             drop(variances[j], r, n)
@@ -399,14 +386,29 @@ def evict(m: Model, r: int) -> None:
             posterior.learn_covariance(S, 1.0, 0.0, row, 1.0 / corner, last)
         fill(row, last + 1, 0.0)
     fill(mu[last], m.plan.outputs, 0.0)
+
+
+@compiled
+def take_out(m: Model, r: int) -> float:
+    """Take point r out of the basis, but not out of the posterior; what it alone expressed, the last of its column.
+
+    R^-1 times the rest of the column is left in a, and the rotations in cosine and sine.
+    """
+    n, q, R, column, u, inverse = m.counters.points, m.plan.temporal, m.factor, m.column, m.a, m.inverse_diagonal
+    triangular.delete(R, r, n, column, m.cosine[q:], m.sine[q:], m.carried)
+    rho: float = column[n - 1]
+    triangular.solve(R, column, n - 1, u)
+    drop(inverse, r, n)
+    for i in range(n - 1):
+        inverse[i] = max(inverse[i] - u[i] * u[i] / (rho * rho), 1e-12 * inverse[i])
     drop(m.prior, r, n)
     drop_row(m.basis, r, n)
     if m.targets.shape[0] > 0:
         drop_row(m.targets, r, n)
-    evicted = m.evicted
-    evicted[m.counters.evictions] = r
+    m.evicted[m.counters.evictions] = r
     m.counters.evictions += 1
-    m.counters.points = left
+    m.counters.points = n - 1
+    return rho
 
 
 @compiled

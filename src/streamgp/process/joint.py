@@ -44,7 +44,7 @@ class Function:
     def __init__(self, model: Process) -> None:
         state, n = model._state, model._weights_in_use()
         self._parts, self._state, self._n, self._numbers = model._features, state, n, model._numbers
-        self._temporal, self._linear = model._temporal_coordinates(), model._linear
+        self._temporal, self._linear = int(model._numbers.plan["temporal"][0]), model._linear
         self._over_time = bool(model._terms)
         likelihood = model._likelihood
         # Classes and counts have no noise of their own beside the function.

@@ -14,7 +14,7 @@ from streamgp.compiled import compiled
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import fill
 from streamgp.process import budget, features, posterior
-from streamgp.process.growing import drop, drop_row, grow
+from streamgp.process.growing import grow, take_out
 from streamgp.process.state import ADMITTED, REPLACED
 
 Array = NDArray
@@ -55,28 +55,11 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
             solve_weights(m, n)
             # The leave-one-out error of row i is alpha_i / [(K + noise I)^-1]_ii.
             r = budget.lowest_score(budget.ERROR, alpha, inverse, m.weight_variance, n)
-        remove(m, r)
+        take_out(m, r)
+        fill(m.mu[n - 1], m.plan.outputs, 0.0)
         m.counters.change = REPLACED
     solve_weights(m, m.counters.points)
     m.counters.unresolved_rows += 0 if noise >= least and is_resolved(m) else 1
-
-
-@compiled
-def remove(m: Model, r: int) -> None:
-    n, R, inverse = m.counters.points, m.factor, m.inverse_diagonal
-    column, u = m.column, m.a
-    triangular.delete(R, r, n, column, m.cosine, m.sine, m.carried)
-    triangular.solve(R, column, n - 1, u)
-    drop(inverse, r, n)
-    for i in range(n - 1):
-        inverse[i] = max(inverse[i] - u[i] * u[i] / (column[n - 1] * column[n - 1]), 1e-12 * inverse[i])
-    drop(m.prior, r, n)
-    drop_row(m.basis, r, n)
-    drop_row(m.targets, r, n)
-    fill(m.mu[n - 1], m.plan.outputs, 0.0)
-    m.evicted[0] = r
-    m.counters.evictions = 1
-    m.counters.points = n - 1
 
 
 @compiled

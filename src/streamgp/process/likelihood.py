@@ -59,10 +59,6 @@ class Likelihood(Part):
         """Those in place of the noise."""
         return {}
 
-    def plan(self) -> dict[str, float]:
-        """What compiled code reads of it."""
-        return {"likelihood": self.kind, "dof": self.dof}
-
 
 class Gaussian(Likelihood):
     """Gaussian noise, the default: ``likelihood=Gaussian(noise)`` is ``noise=noise``."""

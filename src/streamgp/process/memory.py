@@ -41,10 +41,6 @@ class Memory(Part, abc.ABC):
     def width(self, d: int) -> int:
         """How many numbers the memory hands to the features for inputs of d columns."""
 
-    def weights(self, d: int, p: int) -> ReservoirWeights:
-        """The fixed weights of the memory."""
-        return ReservoirWeights(np.zeros((0, 0)), np.zeros((0, d)), np.zeros(0), np.zeros((0, p)))
-
     @property
     def recalls(self) -> bool:
         """Whether what is handed over depends on rows before the last one."""
@@ -53,10 +49,6 @@ class Memory(Part, abc.ABC):
     @property
     def feeds_back(self) -> bool:
         return False
-
-    def plan(self) -> dict[str, float]:
-        """What compiled code reads of it."""
-        return {"retention": self.retention, "feedback": self.feeds_back}
 
 
 class ReservoirWeights(NamedTuple):
@@ -165,6 +157,7 @@ class Reservoir(Memory):
         return self.units + (d if self.augment else 0)
 
     def weights(self, d: int, p: int) -> ReservoirWeights:
+        """The fixed weights."""
         rng = np.random.default_rng(self.seed)
         W = _drawn(rng, self.units, self.connectivity)
         if self.recurrent is None and (radius := self.drawn_radius()) > 0:
@@ -230,11 +223,11 @@ def sizes(memory: Memory, d: int, p: int) -> dict[str, int]:
 
 
 def place(memory: Memory, numbers: Numbers) -> None:
-    """Fill in the fixed weights."""
-    state = numbers.state
-    weights = memory.weights(state.window.shape[1], state.last_target.size)
-    for name, values in zip(weights._fields, weights, strict=True):
-        getattr(state, name)[:] = values
+    """Fill in the fixed weights, if there are any."""
+    if isinstance(memory, Reservoir):
+        state = numbers.state
+        for name, values in memory.weights(state.window.shape[1], state.last_target.size)._asdict().items():
+            getattr(state, name)[:] = values
 
 
 @compiled

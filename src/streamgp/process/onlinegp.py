@@ -16,7 +16,7 @@ from streamgp.contract.lanes import ADVANCE, LEARN, any_of
 from streamgp.contract.model import Ability, Change, Relevance
 from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.kernels import SquaredExponential
-from streamgp.kernels.temporal import COORDINATES, BesideInputs, Component
+from streamgp.kernels.temporal import BesideInputs, Component
 from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
 from streamgp.process import features as feature_kinds
 from streamgp.process import mean as prior_mean
@@ -131,10 +131,7 @@ class OnlineGP(CompiledModel):
             self._state.spacing[:] = before.spacing
 
     def _weights_in_use(self) -> int:
-        return self._numbers.count("points") if self._grows else len(self._state.mu) - self._temporal_coordinates()
-
-    def _temporal_coordinates(self) -> int:
-        return sum(COORDINATES[block.kind] for term in self._beside for block in term.blocks)
+        return rare.weights_in_use(self._numbers)
 
     def _moment(self) -> Moment | None:
         if not self._terms:
@@ -366,7 +363,7 @@ class OnlineGP(CompiledModel):
         if self._d is None:
             raise ValueError("the weights of the mean are known once the first row has come")
         linear, function, d = self._linear, Function(self), self._d
-        last, scales = self._temporal_coordinates(), linear.scales(d)
+        last, scales = self._numbers.plan["temporal"][0], linear.scales(d)
         first = last - len(scales)
         mean = linear.start(d) + scales[:, None] * function.mu[first:last]
         covariance = function.power[:, None, None] * function.S[:, first:last, first:last] * np.outer(scales, scales)

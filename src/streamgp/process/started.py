@@ -11,6 +11,7 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import uncompiled
 from streamgp.contract import spacing
 from streamgp.kernels.program import Program
+from streamgp.kernels.temporal import COORDINATES
 from streamgp.process import memory, observation
 from streamgp.process import time as passing
 from streamgp.process.budget import KL, LOWEST_STAYING, PAPER, floor
@@ -21,6 +22,18 @@ from streamgp.process.state import Process
 TRACE_LENGTH = 512
 SLACK = 1e-6  # of a restored variance in [0, 1]: rounding leaves far less
 COUNTED = ("outputs", "covariances", "weights", "temporal", "mean_weights", "theta")  # sizes that the plan has, too
+# What compiled code reads of the settings of each part, which have the same names in the plan.
+SETTINGS = {
+    "_memory": ("retention",),
+    "_features": ("jitter",),
+    "_budget": ("capacity", "novelty", "absorb", "evict", "removal"),
+    "_forgetting": ("covariance_scale", "covariance_fresh", "mean_scale", "half_life", "injects", "check_every"),
+    "_likelihood": ("dof",),
+    "_adapt": (
+        *("interval", "rest", "per_row", "patience", "rebuild"),
+        *("rate", "decay", "longest", "tolerance", "damping"),
+    ),
+}
 
 
 def refuse_outputs(model: Process, p: int) -> None:
@@ -37,10 +50,11 @@ def sizes_of(model: Process, d: int, p: int, program: Program) -> dict[str, int]
     """What the symbols in the shapes of the arrays stand for."""
     adapt, budget, width, q = model._adapt, model._budget, model._memory.width(d), 1 if model._shared else p
     sizes: dict[str, int] = memory.sizes(model._memory, d, p) | model._features.sizes(width, budget.capacity)
-    points, parameters, beside = sizes["points"], program.parameters.size, model._temporal_coordinates()
+    points, parameters = sizes["points"], program.parameters.size
+    beside = sum(COORDINATES[block.kind] for term in model._beside for block in term.blocks)
     theta = 0 if adapt is None else parameters + q
     scored = model._grows and budget.evict in (PAPER, KL) and not model._keeps_rows
-    rebuilds = adapt is not None and adapt.rebuilds
+    rebuilds = adapt is not None and adapt.rebuild
     blocks = sum(len(term.blocks) for term in model._beside)
     return sizes | {
         "capacity": budget.capacity if model._grows else points,
@@ -67,18 +81,22 @@ def sizes_of(model: Process, d: int, p: int, program: Program) -> dict[str, int]
 
 
 def plan_of(model: Process, sizes: dict[str, int]) -> dict[str, Any]:
-    """What compiled code reads of the settings: what each part hands over, and what several decide."""
-    plan: dict[str, Any] = {name: sizes[name] for name in COUNTED}
-    for part in (model._memory, model._features, model._budget, model._forgetting, model._likelihood, model._adapt):
-        plan |= {} if part is None else part.plan()
-    plan |= model._places
-    return plan | {
+    """What compiled code reads of the settings: what parts have by the same name, and what else is decided here."""
+    parts = [(getattr(model, part), names) for part, names in SETTINGS.items()]
+    plan: dict[str, Any] = {name: getattr(part, name) for part, names in parts if part is not None for name in names}
+    decided = {
+        **model._places,
+        "feedback": model._memory.feeds_back,
+        "features": model._features.kind,
+        "weight_scale": model._features.delta**-0.5,
+        "likelihood": model._likelihood.kind,
         "shared": model._shared,
         "factored": model._factored,
         "least_squares": model._least_squares,
         "batch": model._batch,
         "power": model._estimate_power,
     }
+    return plan | decided | {name: sizes[name] for name in COUNTED}
 
 
 def fill(model: Process, numbers: Numbers, program: Program) -> None:

@@ -49,15 +49,6 @@ def step_slope(kind: int, A: Array, s: float, dA: Array, dQ: Array) -> None:
 
 
 @compiled
-def transpose(A: Array, out: Array) -> None:
-    """The blocks of A', with which rotate() goes back."""
-    for b in range(A.shape[0]):
-        for i in range(3):
-            for j in range(3):
-                out[b, i, j] = A[b, j, i]
-
-
-@compiled
 def gather(table: Array, left: Array, right: Array, out: Array) -> None:
     """Add the blocks of left right' to out."""
     for b in range(table.shape[0]):
@@ -90,9 +81,9 @@ def regular(
     Adds its gradients for the features to h_bar and for the logarithms of the blocks' rates to rates.
     """
     n, p, q, blocks = Y.shape[0], Y.shape[1], h.size, table.shape[0]
-    A, Q, A_back = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
+    A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
     steps(table, dt, A, Q)
-    transpose(A, A_back)
+    A_back = np.ascontiguousarray(A.transpose(0, 2, 1))  # with which rotate() goes back
     rank = 1
     for b in range(blocks):
         if int(table[b, KIND]) == TREND:

@@ -100,24 +100,9 @@ class SNGD(Part):
     ) -> None:
         self.interval, self.rest, self.patience = interval, rest or interval, patience
         self.rate, self.decay, self.damping = rate, decay, damping
-        self.clip, self.tolerance = clip, tolerance
-        self.parameters_per_row = parameters_per_row or 0
-        self.rebuilds = on_move == "rebuild"
-
-    def plan(self) -> dict[str, float]:
-        """What compiled code reads of it."""
-        return {
-            "interval": self.interval,
-            "rest": self.rest,
-            "per_row": self.parameters_per_row,
-            "patience": self.patience,
-            "rebuild": self.rebuilds,
-            "rate": self.rate,
-            "decay": self.decay,
-            "longest": self.clip,
-            "tolerance": self.tolerance,
-            "damping": self.damping,
-        }
+        self.longest, self.tolerance = clip, tolerance
+        self.per_row = parameters_per_row or 0
+        self.rebuild = on_move == "rebuild"
 
 
 @apart(NOTHING, LAYOUT.model)
@@ -171,7 +156,8 @@ def begin_interval(m: Model) -> None:
     m.counters.phase_rows = 0
     m.prepared[0] = 0.0
     vectors.fill(m.gradient, m.plan.theta, 0.0)
-    fisher, unit = m.fisher, units(m)
+    fisher, unit = m.fisher, np.zeros(m.plan.theta)
+    program.loading_units(m.operations, m.parameters, m.seen.size, unit)
     for i in range(m.plan.theta):
         vectors.fill(fisher[i], m.plan.theta, 0.0)
         fisher[i, i] = m.plan.damping / unit[i] ** 2 if unit[i] > 0.0 else m.plan.damping
@@ -201,11 +187,3 @@ def record(m: Model) -> None:
     for j in range(noise.size):
         trace[points, 2 + parameters.size + j] = noise[j]
     m.counters.path_points = points + 1
-
-
-@compiled
-def units(m: Model) -> Array:
-    """The unit of each coordinate of theta that is a loading; 0 where it is a logarithm."""
-    unit = np.zeros(m.plan.theta)
-    program.loading_units(m.operations, m.parameters, m.seen.size, unit)
-    return unit
