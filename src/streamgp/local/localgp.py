@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import partial
 from typing import Annotated
 
@@ -21,9 +20,8 @@ from streamgp.process import growing, loop, memory
 from streamgp.process.compiled_model import CompiledModel
 from streamgp.process.memory import Window
 from streamgp.process.row import noise_of
-from streamgp.process.shorthand import ShortKernel
-from streamgp.settings import FloatArray, Given, Setting, number, one_of, optional, whole
-from streamgp.vocabulary import Capacity, Depth, OneNoise
+from streamgp.settings import FloatArray, Setting, number, one_of, optional, whole
+from streamgp.vocabulary import Capacity, Depth, OneNoise, ShortLengthscale, ShortVariance
 
 Array = NDArray
 
@@ -68,7 +66,7 @@ TIE = 1e-6
 FAINTEST = 1e-200
 
 
-class LocalGP(ShortKernel, CompiledModel):
+class LocalGP(CompiledModel):
     """Local Gaussian process regression [nguyentuong2009].
 
     A row goes to the expert whose center, the mean of its points, is most similar by the kernel, or begins a new
@@ -86,43 +84,47 @@ class LocalGP(ShortKernel, CompiledModel):
         True
     """
 
-    kernel: Annotated[KernelSetting, Setting("covariance function, also the measure of similarity")] = field(
-        default=SquaredExponential(), kw_only=False
-    )
-    noise: OneNoise = 0.01
-    experts: Annotated[int, Setting("most experts", "experts", whole)] = 20
-    capacity: Annotated[Capacity, Setting("most points of an expert")] = 50
-    threshold: Annotated[
-        float,
-        Setting(
-            "a row whose similarity k(x, c) / sqrt(k(x, x) k(c, c)) to every center is below this begins a new "
-            "expert while there is room; in [0, 1]",
-            check=partial(number, at_least=0, at_most=1),
-        ),
-    ] = 0.5
-    neighbors: Annotated[
-        int | None,
-        Setting(
-            "experts averaged in a prediction, the most similar ones; None: all; few predict better",
-            "experts",
-            optional(whole),
-        ),
-    ] = 2
-    drop: Annotated[
-        str,
-        Setting(
-            'the point a full expert drops: "redundant" (the one that the others predict with the smallest '
-            'variance; of equals the oldest) or "oldest"',
-            check=one_of(*DROPS),
-        ),
-    ] = "redundant"
-    depth: Depth = 1
-
-    def _from_settings(self, given: Given) -> None:
-        self._kernel, self._memory = self._kernel_of(given), Window(given.depth)
-        self._experts, self._capacity = given.experts, given.capacity
-        self._plan = {"shared": True, "noise": given.noise, "threshold": given.threshold}
-        self._plan |= {"neighbors": given.neighbors or given.experts, "drop": DROPS.index(given.drop)}
+    def __init__(
+        self,
+        kernel: Annotated[
+            KernelSetting, Setting("covariance function, also the measure of similarity")
+        ] = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
+        experts: Annotated[int, Setting("most experts", "experts", whole)] = 20,
+        capacity: Annotated[Capacity, Setting("most points of an expert")] = 50,
+        threshold: Annotated[
+            float,
+            Setting(
+                "a row whose similarity k(x, c) / sqrt(k(x, x) k(c, c)) to every center is below this begins a new "
+                "expert while there is room; in [0, 1]",
+                check=partial(number, at_least=0, at_most=1),
+            ),
+        ] = 0.5,
+        neighbors: Annotated[
+            int | None,
+            Setting(
+                "experts averaged in a prediction, the most similar ones; None: all; few predict better",
+                "experts",
+                optional(whole),
+            ),
+        ] = 2,
+        drop: Annotated[
+            str,
+            Setting(
+                'the point a full expert drops: "redundant" (the one that the others predict with the smallest '
+                'variance; of equals the oldest) or "oldest"',
+                check=one_of(*DROPS),
+            ),
+        ] = "redundant",
+        depth: Depth = 1,
+    ) -> None:
+        self._kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._experts, self._capacity, self._memory = experts, capacity, Window(depth)
+        self._plan = {"shared": True, "noise": noise, "threshold": threshold, "neighbors": neighbors or experts}
+        self._plan["drop"] = DROPS.index(drop)
         self._run = run
         compile_now(run, check)
 
