@@ -141,8 +141,6 @@ def test_a_target_that_no_row_has_yet_is_a_target(tmp_path):
         (["--ticket-column", "y"], "'y' is the ticket column and cannot be the target or an input"),
         (["--ticket-column", "id", "--inputs", "id"], "'id' is the ticket column and cannot be the target or an input"),
         (["--set", "pending=10"], "pending counts rows whose targets come late; it needs --ticket-column"),
-        (["--ticket-column", "id", "--set", "pending=0"], "pending must be a whole number of at least 1; got 0"),
-        (["--ticket-column", "id", "--model", "OESGP"], "OESGP keeps a memory of its inputs and cannot wait any rows"),
     ],
 )
 def test_what_cannot_be_done_with_tickets_is_refused(tmp_path, arguments, message):

@@ -197,12 +197,6 @@ def test_runs_of_one_process_are_told_apart(tmp_path):
     assert len(predictions(out)) == 80
 
 
-def test_a_folder_that_is_not_there_is_noticed_before_the_first_row(tmp_path):
-    done = run(table(tmp_path / "a.csv"), "--save", tmp_path / "none" / "m.sgp")
-    assert (done.exit_code, done.stdout) == (4, "")
-    assert "m.sgp cannot be written: No such file or directory; give --save another place" in done.stderr
-
-
 def test_what_is_saved_of_the_output_is_on_disk(tmp_path, monkeypatch):
     synced, fsync = [], os.fsync
 

@@ -102,15 +102,6 @@ def test_a_few_bounds_that_reach_far_do_not_flatten_the_picture():
     assert report._visible({name: np.full(3, 2.0) for name in series}) == (1.0, 3.0)
 
 
-def test_a_report_that_cannot_be_written_is_a_sentence(tmp_path):
-    source = table(tmp_path / "a.csv", 20)
-    for option in ("--report", "--plot"):
-        place = tmp_path / "none" / ("r.html" if option == "--report" else "p.png")
-        done = streamgp("run", source, "--target", "y", "--out", tmp_path / "o.csv", option, place, *SMALL)
-        assert done.exit_code == 4
-        assert "cannot be written" in done.stderr
-
-
 # Recorder
 
 

@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -460,13 +461,17 @@ def test_a_loaded_run_keeps_its_target_settings_and_columns(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path):
-    source = table(tmp_path / "a.csv", 20)
-    for out, code, message in (
-        (tmp_path / "none" / "o.csv", 4, "cannot be written: No such file or directory"),
-        (tmp_path / "o.txt", 3, "use a name that ends in .csv, .ndjson or .parquet"),
+    source, none = table(tmp_path / "a.csv", 20), tmp_path / "none"
+    missing = "cannot be written: No such file or directory"
+    for option, place, code, message in (
+        ("--out", none / "o.csv", 4, f"o.csv {missing}; give --out another place"),
+        ("--out", tmp_path / "o.txt", 3, "use a name that ends in .csv, .ndjson or .parquet"),
+        ("--save", none / "m.sgp", 4, f"m.sgp {missing}; give --save another place"),  # before the first row
+        ("--report", none / "r.html", 4, f"r.html {missing}"),
+        *([("--plot", none / "p.png", 4, f"p.png {missing}")] if find_spec("matplotlib") else []),
     ):
-        done = streamgp("run", source, "--target", "y", "--out", out, *SMALL)
-        assert done.exit_code == code
+        done = streamgp("run", source, "--target", "y", option, place, *SMALL)
+        assert (done.exit_code, bool(done.stdout)) == (code, option in ("--report", "--plot"))
         assert message in done.stderr
 
 

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from streamgp import Calibrated, DriftAware, Standardize
+from streamgp.auto import forest
 from streamgp.job.named import model_names, value_of
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost, handlers, hosted, service
-from streamgp.serve.described import check_settings
+from streamgp.serve.described import check_settings, new_pipeline
 from streamgp.serve.learner import Learner, Op
 from streamgp.serve.messages import RefusedError, StreamSettings
+from streamgp.tables.columns import Column, Schema
 from tests.serve.running import JSON, QUICK, created, in_process, rows, settled
 
 
@@ -137,6 +139,16 @@ def test_the_cost_of_auto_is_that_of_the_sizes_its_budget_pays_for(monkeypatch):
     check_settings(StreamSettings("y", settings={"budget": "50us"}))
     with pytest.raises(RefusedError, match="auto with one input is too large"):
         check_settings(StreamSettings("y"))
+
+
+def test_a_stream_has_trees_or_goes_without_as_a_run_does(monkeypatch):
+    schema = Schema((Column("x", "number"), Column("y", "number")), "y", ("x",))
+    settings = StreamSettings("y", settings={"trees": False})
+    check_settings(settings)
+    assert new_pipeline(settings, schema).model.get_params()["trees"] is False
+    monkeypatch.setattr(forest, "_library", lambda: "No trees, because LightGBM is not installed; nothing helps.")
+    with pytest.raises(RefusedError, match="`trees`: No trees, because LightGBM is not installed"):
+        check_settings(StreamSettings("y", settings={"trees": True}))
 
 
 def test_rows_that_make_a_stream_too_large_are_refused_and_nothing_changes(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from streamgp.contract import snapshot
 from streamgp.contract.model import StreamModel
 from streamgp.job.opening import first_rows
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.told import relevance
 from streamgp.loading import from_bytes
 from streamgp.tables.columns import Schema, listed
 from streamgp.tables.declared import as_toml
@@ -96,10 +97,7 @@ def write_columns(schema: Schema, place: Path) -> None:
 
 
 def _model(model: StreamModel, names: list[str] | None) -> dict[str, Any]:
-    try:
-        weights = model.relevance().inputs
-    except ValueError:
-        weights = np.zeros(0)
+    weights = relevance(model)
     labels = names if names is not None and len(names) == len(weights) else [f"x{i + 1}" for i in range(len(weights))]
     largest = np.argsort(-weights, kind="stable")[:MOST_INPUTS]
     return {

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from streamgp.auto.auto import Auto
 from streamgp.auto.candidates import scales
@@ -16,7 +16,6 @@ from streamgp.names import EVERYWHERE
 from streamgp.recipes.naive import Naive
 from streamgp.settings import Configured, nearest
 
-Kind = TypeVar("Kind", bound=Configured)
 WORDS = {"none": None, "null": None, "true": True, "false": False, "on": True, "off": False, "yes": True, "no": False}
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {ast.Add: operator.add, ast.Mult: operator.mul}
 
@@ -109,7 +108,7 @@ def _evaluated(node: ast.expr, text: str) -> Any:
     return text  # a word with signs in it, such as back-to-prior
 
 
-def _named(base: type[Kind]) -> dict[str, type[Kind]]:
+def _named(base: type[Any]) -> dict[str, Any]:
     """The public classes of a kind, by name."""
     found = {name: getattr(importlib.import_module(module), name) for name, module in EVERYWHERE.items()}
     return {name: kind for name, kind in found.items() if inspect.isclass(kind) and issubclass(kind, base)}

@@ -135,11 +135,24 @@ class Pipeline:
             moments: (n,) times for people.
         """
         p, learned, said = self._learn(X, y, time)
-        y, numbers = self.refused.take(y, learned, self.rows + 1), np.arange(self.rows + 1, self.rows + len(y) + 1)
-        predicted = self._columns(p, numbers, y, said)._replace(learned=learned)
+        predicted = self._counted(p, y, learned, said)
+        self.changes.add(X, predicted.observed, predicted.mean, predicted.row, moments)
+        return predicted
+
+    def _counted(self, p: Prediction, y: FloatArray, learned: FloatArray, rows: FloatArray) -> PredictedRows:
+        """Predictions of rows that come next and were learned, scored.
+
+        Args:
+            p: of n rows.
+            y: (n,) their targets.
+            learned: (n,) the same as the model took them.
+            rows: (n, width) what yardsticks keep of them.
+        """
+        numbers = np.arange(self.rows + 1, self.rows + len(y) + 1)
+        columns = self._columns(p, numbers, self.refused.take(y, learned, self.rows + 1), rows)
+        predicted = self._judged(columns._replace(learned=learned))
         self.rows += len(y)
         self.scores.add(predicted)
-        self.changes.add(X, y, predicted.mean, numbers, moments)
         return predicted
 
     def _learn(
@@ -344,12 +357,8 @@ class Pipeline:
             times: when they came, if models forget by time; None: when the last row came.
         """
         time, (p, kept) = self._moments([""] * len(y) if times is None else times), self._told(lines)
-        learned = self._learn_late(lines, y, time)
-        y, numbers = self.refused.take(y, learned, self.rows + 1), np.arange(self.rows + 1, self.rows + len(y) + 1)
-        self.rows += len(y)
+        self.scored = self._counted(p, y, self._learn_late(lines, y, time), kept)
         self.times.add(times, len(y))
-        self.scored = self._judged(self._columns(p, numbers, y, kept)._replace(learned=learned))
-        self.scores.add(self.scored)
         self._mark_events()
         return self.scored
 

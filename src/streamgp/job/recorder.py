@@ -9,6 +9,7 @@ import numpy as np
 from streamgp.contract.tally import Buckets, counted, scored
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.told import relevance
 from streamgp.settings import FloatArray
 
 LEAST = ("observed_low", "mean_low", "lower")
@@ -79,17 +80,13 @@ class Recorder(Observer):
             return
         model = pipeline.model
         named = {name: np.ravel(value)[:MOST_NUMBERS].copy() for name, value in model.hyperparameters.items()}
-        try:
-            relevance = model.relevance().inputs.copy()
-        except ValueError:  # a model without lengthscales
-            relevance = np.zeros(0)
         self.samples.append(
             {
                 "row": pipeline.rows,
                 "size": model.size,
                 "microseconds": microseconds,
                 "hyperparameters": named,
-                "relevance": relevance,
+                "relevance": relevance(model).copy(),
                 "weights": {name: np.array([weight]) for name, weight in pipeline.weights.items()},
             }
         )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from streamgp.contract.model import StreamModel
 from streamgp.job.changes import StreamChange
 from streamgp.job.scores import shown
+from streamgp.settings import FloatArray
 from streamgp.tables.columns import NEW_LEVEL, Schema
 from streamgp.tables.encoding import RowEncoder
 from streamgp.wrappers.alarms import Alarm
@@ -71,6 +74,14 @@ def of_change(change: StreamChange, schema: Schema) -> str:
     return f"{target} is {by} {'higher' if shift > 0 else 'lower'} than the same inputs gave before"
 
 
+def relevance(model: StreamModel) -> FloatArray:
+    """How much each input counts by lengthscales; nothing where a model has none, or has seen no row."""
+    try:
+        return model.relevance().inputs
+    except (ValueError, RuntimeError):
+        return np.zeros(0)
+
+
 def importance(model: StreamModel, encoder: RowEncoder, inputs: Sequence[str]) -> dict[str, float]:
     """How much each column counts, as shares, the largest first; empty where models cannot tell.
 
@@ -89,10 +100,7 @@ def importance(model: StreamModel, encoder: RowEncoder, inputs: Sequence[str]) -
         shares = dict(zip([*names, past], auto.importance(groups).tolist(), strict=False))
     else:
         columns += [past] * (len(inputs) - len(columns))
-        try:
-            weights = model.relevance().inputs
-        except (ValueError, RuntimeError):
-            return {}
+        weights = relevance(model)
         shares = dict.fromkeys(columns, 0.0) if len(weights) == len(columns) else {}
         for name, weight in zip(shares and columns, weights.tolist(), strict=False):
             shares[name] += weight

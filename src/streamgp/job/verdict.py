@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from streamgp.auto.lines import FROM
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.scores import START_UP, WINDOW, later_part, shown
 from streamgp.job.told import counted_alarms
@@ -18,7 +19,6 @@ ALIKE = 0.01  # errors that differ by less are called alike
 HONEST = 0.02  # coverage as far from its level is called right; further where rows are few
 LISTED = 3  # changes, models and columns that are named
 TAILS = 3.0  # standard deviations of the coverage of few rows that are chance
-FROM = ", from row "  # in the name of a model that began later
 LEAST = 0.005  # smaller weights are 0 for people
 
 

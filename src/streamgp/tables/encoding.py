@@ -128,17 +128,21 @@ class RowEncoder:
         numbers = dict(zip(self._number_columns, columns, strict=True))
         for at, row in np.argwhere(np.isinf(columns)).tolist():
             wrong.setdefault(row, f"has an infinite number in the column {self._number_columns[at]!r}")
-        chunk = self._without_missing(chunk)
+        levels = {
+            name: list(map(level_of, without_missing(values_of(chunk, name), schema.column(name).missing)))
+            for name in schema.inputs
+            if name not in numbers
+        }
         y = numbers[schema.target]
         parts = [
-            _indicators(schema.column(name), values_of(chunk, name)) if name not in numbers else numbers[name][:, None]
+            numbers[name][:, None] if name in numbers else _indicators(schema.column(name), levels[name])
             for name in schema.inputs
         ]
         times = times_of(chunk, schema.time, schema.time_parts, schema.reader.form)
         if times is not None and schema.cycles:
             parts.append(_phases(times, schema, wrong))
-        if self._has_categories:
-            parts.append(self._later_levels(chunk, wrong))
+        if levels:
+            parts.append(self._later_levels(levels, wrong, n))
         X = np.hstack([np.empty((n, 0)), *parts])
         tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
         lines = list(chunk.lines)
@@ -206,35 +210,13 @@ class RowEncoder:
             self.last = _fill(X, self.last)
         return encoded
 
-    def _without_missing(self, chunk: Chunk) -> Chunk:
-        """Rows with None in categories where the schema says that a value stands for a missing one."""
-        one = {c.name: c.missing for c in self.schema.columns if c.missing and c.kind == "category"}
-        if not one:
-            return chunk
-        return Chunk(
-            {
-                name: without_missing(values, one[name]) if name in one else values
-                for name, values in chunk.columns.items()
-            },
-            chunk.lines,
-            chunk.bad,
-            chunk.news,
-        )
-
-    @cached_property
-    def _has_categories(self) -> bool:
-        """Whether values of inputs may be levels that are not known yet."""
-        return any(self.schema.column(name).kind == "category" for name in self.schema.inputs)
-
-    def _later_levels(self, chunk: Chunk, wrong: Mapping[int, str]) -> FloatArray:
+    def _later_levels(self, levels: Mapping[str, Sequence[str]], wrong: Mapping[int, str], n: int) -> FloatArray:
         """The spare inputs: 1 where a row has the level that has joined; others that are no levels are counted."""
         spare = self.schema.spare
-        result = np.zeros((len(chunk), spare))
-        for name in self.schema.inputs:
+        result = np.zeros((n, spare))
+        for name, found in levels.items():
             column = self.schema.column(name)
-            if column.kind != "category":
-                continue
-            for row, level in enumerate(map(level_of, values_of(chunk, name))):
+            for row, level in enumerate(found):
                 if level in column.levels or level == EMPTY or row in wrong:
                     continue
                 if (name, level) not in self.joined and not column.closed and len(self.joined) < spare:
@@ -285,13 +267,12 @@ def _no_number(value: Any, name: str, decimal: str) -> str:
     return f"{has}, whose first numbers have no comma; say what it means with `decimal=.` or `decimal=,`"
 
 
-def _indicators(column: Column, values: Sequence[Any]) -> FloatArray:
+def _indicators(column: Column, found: Sequence[str]) -> FloatArray:
     """One input for each level: 1 where the row has it."""
     levels = column.levels[1 if len(column.levels) == 2 else 0 :]
     index = {level: i for i, level in enumerate(levels)}
-    result = np.zeros((len(values), len(levels)))
-    for row, value in enumerate(values):
-        level = level_of(value)
+    result = np.zeros((len(found), len(levels)))
+    for row, level in enumerate(found):
         if level in index:
             result[row, index[level]] = 1.0
         elif level not in column.levels and len(column.levels) == 2:
