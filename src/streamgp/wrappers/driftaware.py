@@ -18,7 +18,7 @@ from streamgp.contract.prediction import bare
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Maybe, number, whole
 from streamgp.wrappers import drift
-from streamgp.wrappers.detector import Detector, share
+from streamgp.wrappers.drift import Detector, share
 from streamgp.wrappers.wrapper import Transparent
 
 WARMING, WATCHING, TRIAL = range(3)
