@@ -565,7 +565,8 @@ class StreamModel(Saved):
 
     def _may_fail(self) -> bool:
         """Whether the next row may lead to more than learning it, which may fail: building or tuning a model."""
-        return any(child._may_fail() for child in self._children().values())
+        children = self._children()
+        return bool(children) and any(child._may_fail() for child in children.values())
 
     def _refuses_noise(self, p: int) -> str:
         """Why rows of p outputs cannot have a noise of their own, or nothing."""

@@ -38,9 +38,9 @@ class Naive(StreamModel):
                 columns[0, row] = self._said(X[row])
             if kind & ADVANCE:
                 self._rows += 1
-                self._x[:], self._y[:] = X[row], np.nan
-            if Y is not None and (kind & ADVANCE or (kind & LEARN and np.array_equal(X[row], self._x))):
-                self._y[:] = Y[row]  # the target of the last row
+                self._x[:], self._y[:] = X[row], np.nan if Y is None else Y[row]
+            elif Y is not None and kind & LEARN and np.array_equal(X[row], self._x):
+                self._y[:] = Y[row]  # the last row has its target
             if Y is not None and kind & LEARN:
                 self._learn(Y[row])
         return columns
@@ -110,7 +110,7 @@ class SeasonalValue(Naive):
         return super()._arrays() | {"season": self._season}
 
     def _said(self, x: FloatArray) -> FloatArray:
-        return self._season[self._rows_ahead - 1]
+        return np.asarray(self._season[self._rows_ahead - 1])
 
     def _learn(self, y: FloatArray) -> None:
         newest = np.where(np.isnan(y), self._season[0], y)
@@ -183,12 +183,12 @@ class RunningMean(Naive):
         require("count", self._count, at_least=0)
 
     def _said(self, x: FloatArray) -> FloatArray:
-        return np.where(self._count > 0.0, self._mean, np.nan)
+        return np.asarray(np.where(self._count > 0.0, self._mean, np.nan))
 
     def _learn(self, y: FloatArray) -> None:
-        known = ~np.isnan(y)
-        self._count[known] = self._forgetting * self._count[known] + 1.0
-        self._mean[known] += (y[known] - self._mean[known]) / self._count[known]
+        for j in np.flatnonzero(~np.isnan(y)):
+            self._count[j] = self._forgetting * self._count[j] + 1.0
+            self._mean[j] += (y[j] - self._mean[j]) / self._count[j]
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""
