@@ -315,10 +315,12 @@ class Standardize(Mapped):
         at, whose = ops[learns, 0], self._whose(ops)[learns]
         to = self._stacked["kept"][whose, 0] + self._before(learns)[learns]
         due = whose[(to + 1 == self._warmup) | (to + 1 == 1 << np.frexp(to.max(initial=0))[1])]
-        columns = np.empty((0, len(X), self._unit_arrays[2].shape[1]))
+        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
         if len(due) < len(self._lanes.models) or any_of(ops, PREDICT):  # else all is learned anew now
             as_done = np.where(learns, kinds | ADVANCE, np.where(tells, kinds, kinds & PREDICT))
-            columns = super()._pass(np.stack([ops[:, 0], as_done], axis=1), X, Y, conditions, None)
+            rows, own = ops[:, 0], np.stack([np.arange(len(ops)), as_done], axis=1)  # one that is taken is seen anew
+            found, asked = super()._pass(own, X[rows], _some(Y, rows), conditions, None), as_done & PREDICT != 0
+            columns[: len(found), rows[asked]] = found[:, asked]
         self._stacked["rows"][whose, to] = X[at]
         self._stacked["targets"][whose, to] = np.nan if Y is None else Y[at]
         self._stacked["conditions"][whose, to] = np.nan if conditions is None else conditions[learns]
