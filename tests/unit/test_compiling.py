@@ -255,14 +255,15 @@ def test_where_nothing_can_be_written_nobody_waits(tmp_path, monkeypatch):
 @pytest.mark.more
 def test_the_background_compiles_what_nobody_waits_for_and_outlives_who_asked_for_it(tmp_path):
     code = (
-        "from streamgp.recipes import naive\nfrom streamgp.compiled import fill_cache; fill_cache(then=[naive.average])"
+        "from streamgp.compiled import fill_cache; from streamgp.contract import checks\n"
+        "fill_cache(then=[checks.check])"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stderr == "streamgp: what later rows need is being compiled in the background\n"
     waits = (
-        "import time; from streamgp import compile_once; from streamgp.recipes import naive\n"
-        "while not compile_once.is_cached(naive.average): time.sleep(0.1)"
+        "import time; from streamgp import compile_once; from streamgp.contract import checks\n"
+        "while not compile_once.is_cached(checks.check): time.sleep(0.1)"
     )
     subprocess.run([sys.executable, "-c", waits], env=environment, check=True, timeout=300)
 

@@ -143,10 +143,7 @@ def plain_evidence(errors):
 
 
 def watch(errors, stop, counts=None):
-    n = len(errors)
-    counts = np.zeros(drift.BINS) if counts is None else counts
-    ones, nothing = np.ones((n, 1)), np.zeros((n, 1))
-    return drift.watch(nothing, ones, nothing, errors[:, None], False, stop, counts, np.zeros(1))
+    return drift.watch(errors**2, stop, np.zeros(drift.BINS) if counts is None else counts, np.zeros(1))
 
 
 def test_the_evidence_is_that_of_ranks_counted_one_by_one():

@@ -23,8 +23,7 @@ from streamgp.auto.bank import Line
 from streamgp.auto.lines import FEWEST, FROM, TREES, Rows
 from streamgp.auto.step import FOREST
 from streamgp.settings import FloatArray
-from streamgp.wrappers.detector import Detector
-from streamgp.wrappers.drift import BINS
+from streamgp.wrappers.drift import BINS, Detector
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # processes are first built on this fraction of the warm-up's rows, then on three times as many

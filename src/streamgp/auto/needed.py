@@ -10,7 +10,6 @@ from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
 from streamgp.process import budget, features, memory, observation, stream, temporal_evidence
 from streamgp.process import time as passing
-from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
 
 # Naive values and least squares, which predict the first rows.
@@ -23,10 +22,8 @@ FIRST = (
     ladder.evaluate,
     aggregation.combine,
     outliers.screen,
-    outliers.strike_out,
     outliers.doubt,
     drift.watch_beside,
-    naive.average,
     scaling.to_standard,
     checks.check,
     spacing.note,

@@ -535,7 +535,8 @@ class StreamModel(Saved):
 
     def _may_fail(self) -> bool:
         """Whether the next row may lead to more than learning it, which may fail: building or tuning a model."""
-        return any(child._may_fail() for child in self._children().values())
+        children = self._children()
+        return bool(children) and any(child._may_fail() for child in children.values())
 
     def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
         """Refuse the times of rows at which this model cannot predict, or cannot learn those that are learned.

@@ -179,10 +179,8 @@ def build(on: Thread, shape: AroundShape) -> Functions:
     jit, D, P, screens, together = on.jit, shape.width, shape.outputs, shape.screens, shape.together
     rounding, nan, infinite = float(np.finfo(np.float64).eps), math.nan, math.inf
     bounded = taken_over(on, lanes, ("first_of", "end_of"))
-    screening = taken_over(
-        on, outliers, ("allowed", "reach", "keep", "extend", "accept", "screen", "strike_out"), **bounded
-    )
-    screen, strike_out = screening["screen"], screening["strike_out"]
+    screening = taken_over(on, outliers, ("allowed", "reach", "keep", "extend", "accept", "screen"), **bounded)
+    screen = screening["screen"]
     standard = taken_over(on, scaling, ("standard",))["standard"]
     refused, in_units = outliers.REFUSED, shape.standard
 
@@ -257,7 +255,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         learned = learned and in_units
         if learned and screens:
             stop = first + apart * (count - 1) + 1
-            screen(nobody, nobody[:0], s.screen[i : i + 1], Y[first:stop:apart], together)
+            screen(nobody, nobody[:0], s.screen[i : i + 1], Y[first:stop:apart], together, False)
         for j in range(P):
             known[k, j] = 0 if not in_units or s.scaled[i, j] > 0.0 else NEVER
         t = first
@@ -342,8 +340,8 @@ def build(on: Thread, shape: AroundShape) -> Functions:
             for j in range(P):
                 Y[r, j] = s.targets[i, r, j]
         if screens:  # among the first targets fill values could not be told when they came
-            screen(nobody, nobody[:0], states[k : k + 1], Y, together)
-            strike_out(nobody, nobody[:0], states[k : k + 1], Y, together)
+            screen(nobody, nobody[:0], states[k : k + 1], Y, together, False)
+            screen(nobody, nobody[:0], states[k : k + 1], Y, together, True)
         for j in range(D):
             shift, scale = spread(s.rows[i, :n, j])
             s.input_shift[i, j], s.input_scale[i, j] = shift, scale if scale > 0.0 else 1.0

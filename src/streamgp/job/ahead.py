@@ -26,10 +26,8 @@ AROUND = (
     drift.watch,
     drift.watch_beside,
     scaling.to_standard,
-    scaling.from_standard,
     single.take,
     outliers.screen,
-    outliers.strike_out,
     checks.check,
 )
 FORECAST = (
@@ -39,7 +37,6 @@ FORECAST = (
     spacing.usual,
     *needed.OVER_TIME,
     outliers.screen,
-    outliers.strike_out,
     checks.check,
 )
 

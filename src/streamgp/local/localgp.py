@@ -13,7 +13,7 @@ from streamgp.compiled import compile_now, compiled, inlined
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
 from streamgp.contract.model import Ability
-from streamgp.kernels import KernelSetting, SquaredExponential, program
+from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import growing, loop, memory

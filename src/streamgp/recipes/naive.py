@@ -6,11 +6,10 @@ import abc
 
 import numpy as np
 
-from streamgp.compiled import MATRIX, NUMBER, VECTOR, compile_now, entry
 from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT
 from streamgp.contract.model import Ability, StreamModel
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, number, whole
+from streamgp.settings import FloatArray, Maybe, number, whole
 
 
 class Naive(StreamModel):
@@ -32,38 +31,27 @@ class Naive(StreamModel):
     def _check_restored(self) -> None:
         require("rows", self._rows, at_least=0)
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
-        rows, kinds = ops.T
-        learned = kinds & LEARN != 0
-        none = np.empty((0, len(self._y)))
-        before = self._follow(none if Y is None else Y[rows[learned]])
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         columns = np.full((3, len(X), len(self._y)), np.nan)
-        predicted = kinds & PREDICT != 0
-        after = np.cumsum(learned) - learned  # how many targets were learned before
-        columns[0, rows[predicted]] = self._said(X[rows[predicted]], before[after[predicted]])
-        if len(advanced := rows[kinds & ADVANCE != 0]):
-            last = advanced[-1]
-            self._rows += len(advanced)
-            self._x[:], self._y[:] = X[last], np.nan if Y is None else Y[last]
-        for row in rows[kinds & (ADVANCE | LEARN) == LEARN]:
-            if Y is not None and np.array_equal(X[row], self._x):  # the last row has its target
-                self._y[:] = Y[row]
+        for row, kind in ops.tolist():
+            if kind & PREDICT:
+                columns[0, row] = self._said(X[row])
+            if kind & ADVANCE:
+                self._rows += 1
+                self._x[:], self._y[:] = X[row], np.nan if Y is None else Y[row]
+            elif Y is not None and kind & LEARN and np.array_equal(X[row], self._x):
+                self._y[:] = Y[row]  # the last row has its target
+            if Y is not None and kind & LEARN:
+                self._learn(Y[row])
         return columns
 
     @abc.abstractmethod
-    def _follow(self, Y: FloatArray) -> FloatArray:
-        """Learn targets in order, (n, p); return what is predicted before each of them, and after all, (n + 1, p)."""
+    def _said(self, x: FloatArray) -> FloatArray:
+        """What is predicted of a row, (d,), before its target is learned, (p,)."""
 
-    def _said(self, X: FloatArray, means: FloatArray) -> FloatArray:
-        """What is predicted of rows, if the targets so far say so much."""
-        return means
+    @abc.abstractmethod
+    def _learn(self, y: FloatArray) -> None:
+        """Learn a target, (p,)."""
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
@@ -120,15 +108,13 @@ class SeasonalValue(Naive):
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"season": self._season}
 
-    def _follow(self, Y: FloatArray) -> FloatArray:
-        back, n = self._back, len(Y)
-        known = np.concatenate([self._season, Y])
-        missing = np.isnan(Y)
-        if missing.any():
-            for t in np.flatnonzero(missing.any(axis=1)):
-                known[back + t] = np.where(missing[t], known[t], Y[t])
-        self._season[:] = known[n:]
-        return known[self._rows_ahead - 1 : self._rows_ahead + n]
+    def _said(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self._season[self._rows_ahead - 1])
+
+    def _learn(self, y: FloatArray) -> None:
+        newest = np.where(np.isnan(y), self._season[0], y)
+        self._season[:-1] = self._season[1:]
+        self._season[-1] = newest
 
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""
@@ -156,11 +142,11 @@ class InputValue(Naive):
             raise ValueError(f"column is {self._column}, but there are {d} columns, the first one 0")
         super()._start(d, p)
 
-    def _follow(self, Y: FloatArray) -> FloatArray:
-        return np.empty((len(Y) + 1, len(self._y)))
+    def _said(self, x: FloatArray) -> FloatArray:
+        return x[self._column : self._column + 1]  # of every output
 
-    def _said(self, X: FloatArray, means: FloatArray) -> FloatArray:
-        return np.broadcast_to(X[:, self._column : self._column + 1], means.shape)
+    def _learn(self, y: FloatArray) -> None:
+        """There is nothing to learn."""
 
     def reset_memory(self) -> None:
         """Begin a new sequence: nothing is remembered."""
@@ -183,7 +169,6 @@ class RunningMean(Naive):
 
     def __init__(self, forgetting: float = 1.0) -> None:
         self._forgetting = number("forgetting", forgetting, above=0, at_most=1)
-        compile_now(average)
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
@@ -196,21 +181,13 @@ class RunningMean(Naive):
         super()._check_restored()
         require("count", self._count, at_least=0)
 
-    def _follow(self, Y: FloatArray) -> FloatArray:
-        means = np.empty((len(Y) + 1, len(self._mean)))
-        average(self._forgetting, np.ascontiguousarray(Y), self._mean, self._count, means)
-        return means
+    def _said(self, x: FloatArray) -> FloatArray:
+        return np.asarray(np.where(self._count > 0.0, self._mean, np.nan))
+
+    def _learn(self, y: FloatArray) -> None:
+        for j in np.flatnonzero(~np.isnan(y)):
+            self._count[j] = self._forgetting * self._count[j] + 1.0
+            self._mean[j] += (y[j] - self._mean[j]) / self._count[j]
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""
-
-
-@entry(NUMBER, MATRIX, VECTOR, VECTOR, MATRIX)
-def average(forgetting: float, Y: FloatArray, mean: FloatArray, count: FloatArray, before: FloatArray) -> None:
-    """Running means of targets (n, p), and what they were before each of them and after all; NaN before the first."""
-    for t in range(Y.shape[0] + 1):
-        for j in range(mean.size):
-            before[t, j] = mean[j] if count[j] > 0.0 else np.nan
-            if t < Y.shape[0] and not np.isnan(Y[t, j]):
-                count[j] = forgetting * count[j] + 1.0
-                mean[j] += (Y[t, j] - mean[j]) / count[j]

@@ -162,7 +162,7 @@ class Forecaster:
         screen: bool = True,
         verbose: bool = False,
     ) -> None:
-        compile_now(outliers.screen, outliers.strike_out)
+        compile_now(outliers.screen)
         tell: Callable[[str], None] = (
             partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None
         )

@@ -20,7 +20,7 @@ from streamgp.contract.prediction import CalibratedPrediction, Prediction, bare,
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Maybe, Setting, duration, number, switch, whole
 from streamgp.wrappers import surprise
-from streamgp.wrappers.detector import MOST_REFUTED
+from streamgp.wrappers.drift import MOST_REFUTED
 from streamgp.wrappers.wrapper import Transparent
 
 KINDS = ("", "spike", "level", "relation")

@@ -34,6 +34,7 @@ from streamgp.wrappers.aggregation import (
 )
 from streamgp.wrappers.wrapper import Composite
 
+NONE_WAIT = np.empty((0, ISSUED))
 # A new member has this many rows on which its squared errors were this many times those of the best.
 NEWCOMER, BEHIND = 10.0, 2.0
 
@@ -251,15 +252,17 @@ class Committee(Composite):
         """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
         p, _, n, K = predicted.shape
         judged, weights, variance_weights = np.empty((3, p, n, K))
-        voices = _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, variance_weights, np.empty((p, 3, n)))
+        spoken, mixed = np.empty((p, n, SPOKEN)), np.empty((p, 3, n))
         settings = self._rule, self._discount, self._reach if reach is None else reach, ops
-        for j, (y, said) in enumerate(
-            zip(np.full((p, n), np.nan) if Y is None else Y.T.copy(), predicted, strict=True)
-        ):
-            lines = np.empty((0, ISSUED)) if kept is None else kept[:, j * ISSUED : (j + 1) * ISSUED]
-            own = y, self._numbers, said, lines, self._range[j], *self._kept(j), *voices.of_output(j)
-            aggregation.combine(*settings, *own)
-        return voices
+        targets = np.full((p, n), np.nan) if Y is None else Y.T.copy()
+        for j in range(p):
+            lines = NONE_WAIT if kept is None else kept[:, j * ISSUED : (j + 1) * ISSUED]
+            aggregation.combine(
+                *(*settings, targets[j], self._numbers, predicted[j], lines, self._range[j], self._regrets[j]),
+                *(self._errors[j], self._covariances[j], self._slopes[j], self._scale[j], judged[j], spoken[j]),
+                *(weights[j], variance_weights[j], mixed[j]),
+            )
+        return _Voices(predicted, spoken, weights, variance_weights, mixed)
 
     def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
         if not self.has_variance:
@@ -289,10 +292,6 @@ class Committee(Composite):
             "yet, or their weights differ from row to row. Use predict_many, or predict_joint of one of "
             "committee.members"
         )
-
-    def _kept(self, j: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """What is known of members and voices for one output."""
-        return self._regrets[j], self._errors[j], self._covariances[j], self._slopes[j], self._scale[j]
 
     # What can be read.
 
@@ -337,15 +336,10 @@ class _Voices(NamedTuple):
     """What the members say, and the committee of them; see aggregation.combine()."""
 
     predicted: FloatArray  # (p, 3, n, members)
-    judged: FloatArray  # (p, n, members)
     spoken: FloatArray  # (p, n, SPOKEN)
     weights: FloatArray  # (p, n, members)
     variance_weights: FloatArray  # (p, n, members)
     mixed: FloatArray  # (p, 3, n)
-
-    def of_output(self, j: int) -> list[FloatArray]:
-        """Room for what becomes of what the members say of one output."""
-        return [part[j] for part in self[1:]]
 
 
 class _Shares(Trajectories):

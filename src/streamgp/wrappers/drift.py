@@ -10,10 +10,14 @@ raising an alarm: what grows must last.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, WHOLE, compiled, entry
+from streamgp.compiled import BOOLEAN, NUMBER, VECTOR, WHOLE, compiled, entry
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray
 
 Array = NDArray
 
@@ -25,28 +29,25 @@ LARGEST = 20.0
 # p0 = (FAIR / 2 MOST)^2, the integral is MOST p0 + FAIR (1 - sqrt(p0)) = FAIR - FAIR^2 / (4 MOST) = 1.
 MOST = 3.0
 FAIR = 2.0 * MOST * (1.0 - (1.0 - 1.0 / MOST) ** 0.5)
+# Every false alarm squares the evidence that the next one needs, at most this often; a real change halves the count.
+MOST_REFUTED = 4
 
 
-@entry(MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, NUMBER, VECTOR, VECTOR)
-def watch(
-    mean: Array, variance: Array, noise: Array, Y: Array, plain: bool, stop: float, counts: Array, evidence: Array
-) -> int:
-    """Rank the errors of rows in order, until the evidence reaches stop: then return that row, else -1.
+@entry(VECTOR, NUMBER, VECTOR, VECTOR)
+def watch(sizes: Array, stop: float, counts: Array, evidence: Array) -> int:
+    """Rank errors in order, until the evidence reaches stop: then return the number of that error, else -1.
 
     Args:
-        mean: (n, p) predictions; variance and noise (n, p), or one column for all.
-        Y: (n, p) targets; a row that misses all of them does not count.
-        plain: whether errors are taken as they are, for models without a variance.
+        sizes: (n,) squared errors; NaN: there is none.
+        stop: the evidence.
         counts: (BINS,) how many errors lay in each bin.
         evidence: (1,) the sum so far.
     """
-    for t in range(mean.shape[0]):
-        z2 = deviation2(mean[t], variance[t], noise[t], Y[t], plain)
-        if np.isnan(z2):
-            continue
-        evidence[0] = (1.0 + evidence[0]) * wager(rank(z2, counts))
-        if evidence[0] >= stop:
-            return t
+    for t in range(sizes.size):
+        if not np.isnan(sizes[t]):
+            evidence[0] = (1.0 + evidence[0]) * wager(rank(sizes[t], counts))
+            if evidence[0] >= stop:
+                return t
     return -1
 
 
@@ -89,21 +90,6 @@ def watch_beside(
 
 
 @compiled
-def deviation2(mean: Array, variance: Array, noise: Array, y: Array, plain: bool) -> float:
-    """Mean over the outputs of the squared error in units of its variance; NaN if there is none."""
-    total, known = 0.0, 0
-    for j in range(mean.size):
-        k = j if variance.size > 1 else 0
-        s = 1.0 if plain else variance[k] + noise[k]
-        if np.isnan(y[j]) or not np.isfinite(s) or s <= 0.0:
-            continue
-        e = y[j] - mean[j]
-        total += e * e / s
-        known += 1
-    return total / known if known > 0 else np.nan
-
-
-@compiled
 def rank(z2: float, counts: Array) -> float:
     """The p-value of an error among those before it, to which it is added."""
     place = 0
@@ -124,3 +110,86 @@ def wager(p: float) -> float:
     """What a stake of 1 on small p-values becomes."""
     e: float = min(MOST, 0.5 * FAIR / np.sqrt(p))
     return e
+
+
+class Detector:
+    """Evidence that errors have grown, and how much of it makes an alarm.
+
+    Args:
+        stop: the evidence that makes the first alarm.
+        counts: (BINS,) how many errors lay in each bin.
+        evidence: (1,) so far.
+        refuted: (1,) false alarms that count against the next one.
+    """
+
+    def __init__(self, stop: float, counts: FloatArray, evidence: FloatArray, refuted: np.ndarray) -> None:
+        self._stop, self._counts, self._evidence, self._refuted = stop, counts, evidence, refuted
+
+    def watch(
+        self, mean: FloatArray, variance: FloatArray, noise: FloatArray, Y: FloatArray, *, plain: bool, armed: bool
+    ) -> int:
+        """Rank the errors of rows, see watch(); return the row that gives the alarm, or -1.
+
+        Of several outputs it is the mean of the squared errors in units of their variances, over those that are known.
+
+        Args:
+            mean: (n, p) of predictions; variance and noise likewise, or one column for all.
+            plain: whether errors are taken as they are, for models without a variance.
+            armed: whether there may be an alarm; if not, errors are ranked and evidence does not accumulate.
+        """
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            s = np.ones_like(Y) if plain else np.broadcast_to(variance + noise, Y.shape)
+            squares = np.where((s > 0.0) & np.isfinite(s), (Y - mean) ** 2 / s, np.nan)
+            known = ~np.isnan(squares)
+            sizes = np.where(known, squares, 0.0).sum(axis=1) / known.sum(axis=1)
+        at: int = watch(sizes, *self._terms(armed))
+        return at
+
+    def watch_beside(
+        self,
+        mean: FloatArray,
+        other: FloatArray,
+        y: FloatArray,
+        first: int,
+        fading: float,
+        unit: FloatArray,
+        *,
+        ranked: bool,
+        armed: bool,
+    ) -> int:
+        """The same in units of the errors of another prediction, see watch_beside()."""
+        at: int = watch_beside(mean, other, y, first, fading, unit, ranked, *self._terms(armed))
+        return at
+
+    def _terms(self, armed: bool) -> tuple[float, FloatArray, FloatArray]:
+        """The evidence that makes an alarm, the errors so far, and the evidence so far."""
+        return (self.enough, self._counts, self._evidence) if armed else (np.inf, self._counts, np.zeros(1))
+
+    @property
+    def enough(self) -> float:
+        """The evidence that makes an alarm."""
+        return math.exp(min(2.0 ** float(self._refuted[0]) * math.log(self._stop), 700.0))  # a float
+
+    def restart(self) -> float:
+        """Compare later errors among themselves; return the evidence that there was."""
+        found = float(self._evidence[0])
+        self._counts[:], self._evidence[:] = 0.0, 0.0
+        return found
+
+    def conclude(self, *, confirmed: bool) -> None:
+        """Make the next alarm harder after a false one, easier after a real one."""
+        refuted = int(self._refuted[0])
+        self._refuted[0] = refuted // 2 if confirmed else min(refuted + 1, MOST_REFUTED)
+
+    def check(self) -> None:
+        """Refuse a state that cannot be."""
+        require("counts", self._counts, at_least=0)
+        require("evidence", self._evidence, at_least=0)
+        require("refuted", self._refuted, at_least=0, at_most=MOST_REFUTED)
+
+
+def share(new: FloatArray | float, old: FloatArray | float) -> float:
+    """The share of the errors made by what is new, averaged over outputs: below one half it erred less."""
+    both = np.add(new, old)
+    known = both > 0
+    return float(np.mean(np.where(known, np.divide(new, np.where(known, both, 1.0)), 0.5)))

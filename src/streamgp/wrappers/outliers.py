@@ -50,8 +50,8 @@ SOME, COMMON = 10.0, 0.01
 ROUNDING = 1e-14
 
 
-@entry(*LANES, CUBE, MATRIX, BOOLEAN)
-def screen(models: Array, starts: Array, states: Array, Y: Array, together: bool) -> None:
+@entry(*LANES, CUBE, MATRIX, BOOLEAN, BOOLEAN)
+def screen(models: Array, starts: Array, states: Array, Y: Array, together: bool, again: bool) -> None:
     """Make targets missing, in order, that cannot be observations.
 
     Args:
@@ -60,13 +60,17 @@ def screen(models: Array, starts: Array, states: Array, Y: Array, together: bool
         states: (models, p, NUMBERS), zeros before the first target.
         Y: (n, p) targets, NaN where missing; those that are refused become NaN.
         together: whether a row of which one target is refused loses the others, too.
+        again: whether targets that came before are judged by what is known now, of which nothing changes: among the
+            first ones they could not be told.
     """
     for k in range(models.size):
         state = states[models[k]]
         for t in range(first_of(starts, k), end_of(starts, k, Y.shape[0])):
             complete = True
             for j in range(Y.shape[1]):
-                if not np.isnan(Y[t, j]) and not accept(state[j], Y[t, j]):
+                if np.isnan(Y[t, j]):
+                    continue
+                if reach(state[j], Y[t, j], FAR, FEW) > 1.0 if again else not accept(state[j], Y[t, j]):
                     Y[t, j] = np.nan
                     complete = False
             if together and not complete:
@@ -87,25 +91,10 @@ def doubt(states: Array, Y: Array) -> None:
                 Y[t, j] = np.nan
 
 
-@entry(*LANES, CUBE, MATRIX, BOOLEAN)
-def strike_out(models: Array, starts: Array, states: Array, Y: Array, together: bool) -> None:
-    """Make targets missing that would be refused now: among the first ones they could not be told."""
-    for k in range(models.size):
-        state = states[models[k]]
-        for t in range(first_of(starts, k), end_of(starts, k, Y.shape[0])):
-            complete = True
-            for j in range(Y.shape[1]):
-                if not np.isnan(Y[t, j]) and reach(state[j], Y[t, j], FAR, FEW) > 1.0:
-                    Y[t, j] = np.nan
-                    complete = False
-            if together and not complete:
-                Y[t] = np.nan
-
-
 def screened(states: FloatArray, Y: FloatArray, together: bool, lanes: Lanes = ALONE) -> FloatArray:
     """Targets, (n, p), NaN in place of those that cannot be observations; the state is that of one model or of all."""
     left = Y.copy()
-    screen(*lanes, states if states.ndim == 3 else states[None], left, together)
+    screen(*lanes, states if states.ndim == 3 else states[None], left, together, False)
     return left
 
 
@@ -136,7 +125,7 @@ def without_fill_values(Y: FloatArray, together: bool, lanes: Lanes = ALONE) -> 
     """Targets, (n, p), NaN in place of those that cannot be observations beside all others, before or after them."""
     states = np.zeros((len(lanes.models), Y.shape[1], NUMBERS))
     left = screened(states, Y, together, lanes)
-    strike_out(*lanes, states, left, together)
+    screen(*lanes, states, left, together, True)
     return left
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from streamgp.compiled import CUBE, MATRIX, compiled, entry
+from streamgp.compiled import MATRIX, compiled, entry
 from streamgp.contract.lanes import LANES, end_of, first_of
 
 Array = NDArray
@@ -33,7 +33,7 @@ def to_standard(models: Array, starts: Array, values: Array, shift: Array, scale
                 out[t, j] = standard(values[t, j], shift[i, j], scale[i, j])
 
 
-@entry(*LANES, MATRIX, MATRIX, CUBE)
+@compiled
 def from_standard(models: Array, starts: Array, shift: Array, scale: Array, out: Array) -> None:
     """Means, variances and noises of predictions, (3, n, p), back from standard units."""
     for k in range(models.size):

@@ -69,7 +69,7 @@ def take(
         if status != FINE:
             return status, -1, at
         if screens.shape[0] > 0 and Y.shape[0] > 0:
-            screen(models, starts, screens, Y, shared)
+            screen(models, starts, screens, Y, shared, False)
     x, y = np.empty(X.shape), np.empty(Y.shape)
     to_standard(models, starts, X, input_shift, input_scale, x)
     if Y.shape[0] > 0:

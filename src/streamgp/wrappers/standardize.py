@@ -76,7 +76,7 @@ class Standardize(Mapped):
         self._largest = np.inf  # in standard units nothing is large
         self._warmup = whole("warmup", warmup, at_least=2)
         self._screens = switch("screen", screen) and self._observes == "numbers"
-        compile_now(scaling.to_standard, scaling.from_standard, outliers.screen, outliers.strike_out)
+        compile_now(scaling.to_standard, outliers.screen)
         if self._models[0]._direct:
             compile_now(conformal.calibrate, single.take)
 
@@ -148,16 +148,12 @@ class Standardize(Mapped):
         return each[0] if self._lanes is ALONE else np.repeat(each, np.diff(self._lanes.starts), axis=0)
 
     def _back(self, X: FloatArray, columns: FloatArray) -> None:
-        shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]
-        if self._within._columns != NUMBERS:
-            with np.errstate(over="ignore"):  # in units of 1e150 a variance is infinite
-                super()._back(X, columns)
-        else:
-            scaling.from_standard(*self._lanes, shift, scale, columns)
+        with np.errstate(over="ignore", invalid="ignore"):  # in units of 1e150 a variance is infinite
+            super()._back(X, columns)
         if len(columns) == len(NUMBERS) and not (scaled := self._scaled()).all():
             # In no unit nothing can be claimed; NaN, the variance of models that have none, stays.
             unknown = np.broadcast_to(self._by_row(~scaled), columns[0].shape)
-            columns[0] = np.where(unknown, self._by_row(shift[self._lanes.models]), columns[0])
+            columns[0] = np.where(unknown, self._affine(X).offset, columns[0])
             columns[1][unknown] += np.inf
             columns[2][unknown] *= 0.0
 
@@ -319,10 +315,12 @@ class Standardize(Mapped):
         at, whose = ops[learns, 0], self._whose(ops)[learns]
         to = self._stacked["kept"][whose, 0] + self._before(learns)[learns]
         due = whose[(to + 1 == self._warmup) | (to + 1 == 1 << np.frexp(to.max(initial=0))[1])]
-        columns = np.empty((0, len(X), self._unit_arrays[2].shape[1]))
+        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
         if len(due) < len(self._lanes.models) or any_of(ops, PREDICT):  # else all is learned anew now
             as_done = np.where(learns, kinds | ADVANCE, np.where(tells, kinds, kinds & PREDICT))
-            columns = super()._pass(np.stack([ops[:, 0], as_done], axis=1), X, Y, conditions, None)
+            rows, own = ops[:, 0], np.stack([np.arange(len(ops)), as_done], axis=1)  # one that is taken is seen anew
+            found, asked = super()._pass(own, X[rows], _some(Y, rows), conditions, None), as_done & PREDICT != 0
+            columns[: len(found), rows[asked]] = found[:, asked]
         self._stacked["rows"][whose, to] = X[at]
         self._stacked["targets"][whose, to] = np.nan if Y is None else Y[at]
         self._stacked["conditions"][whose, to] = np.nan if conditions is None else conditions[learns]

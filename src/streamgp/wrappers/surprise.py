@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from streamgp.compiled import BOOLEAN, INDICES, MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.contract import spacing
 from streamgp.contract.spacing import elapsed, note, usual
-from streamgp.wrappers.detector import MOST_REFUTED
-from streamgp.wrappers.drift import wager
+from streamgp.wrappers.drift import MOST_REFUTED, wager
 
 Array = NDArray
 
@@ -75,24 +74,7 @@ CALIBRATED_ROWS, CALIBRATED_UNIT, OWN_ROWS, OWN_UNIT = range(4)
 UNITS = 4
 
 
-@entry(
-    MATRIX,
-    MATRIX,
-    MATRIX,
-    MATRIX,
-    VECTOR,
-    BOOLEAN,
-    NUMBER,
-    NUMBER,
-    MATRIX,
-    MATRIX,
-    MATRIX,
-    MATRIX,
-    MATRIX,
-    MATRIX,
-    MATRIX,
-    MATRIX,
-)
+@entry(*[MATRIX] * 4, VECTOR, BOOLEAN, NUMBER, NUMBER, *[MATRIX] * 8)
 def judge(
     X: Array,
     Z: Array,
