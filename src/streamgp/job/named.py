@@ -28,7 +28,7 @@ def model_names() -> list[str]:
 def _models() -> dict[str, type[StreamModel]]:
     return {
         name: kind
-        for name, kind in _named(StreamModel).items()  # type: ignore[type-abstract]
+        for name, kind in _named(StreamModel).items()
         if not issubclass(kind, Auto | Naive)
         and not inspect.isabstract(kind)
         and not kind._without_inputs

@@ -18,12 +18,8 @@ from streamgp.contract.prediction import bare
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Maybe, number, whole
 from streamgp.wrappers import drift
-<<<<<<< HEAD
-from streamgp.wrappers.detector import Detector, share
-from streamgp.wrappers.standardize import rows_until_settled
-=======
 from streamgp.wrappers.drift import Detector, share
->>>>>>> wrap
+from streamgp.wrappers.standardize import rows_until_settled
 from streamgp.wrappers.wrapper import Transparent
 
 WARMING, WATCHING, TRIAL = range(3)
