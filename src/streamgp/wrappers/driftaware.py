@@ -12,7 +12,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import noise_of, part
 from streamgp.contract.health import Swap
-from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, any_of
+from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, TELL, any_of
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import bare
 from streamgp.contract.snapshot import require
@@ -204,7 +204,7 @@ class DriftAware(Transparent):
             return self._watch(ops, X, Y, conditions, kept)
         learned = np.cumsum(ops[:, 1] & LEARN != 0)
         done = len(ops) if learned[-1] < left else int(np.searchsorted(learned, left)) + 1
-        columns = self._within._pass(ops[:done], X, Y, part(conditions, 0, done), kept)
+        columns = self._alone(ops[:done], X, Y, part(conditions, 0, done), kept)
         self._numbers.counters["left"] = left - learned[done - 1]
         if learned[done - 1] == left:
             self._numbers.counters["phase"] = WATCHING
@@ -216,10 +216,10 @@ class DriftAware(Transparent):
             ops = ops[: _apart(ops)]
         learns = np.flatnonzero(ops[:, 1] & LEARN)
         if Y is None or not len(learns):
-            return len(ops), self._within._pass(ops, X, Y, part(conditions, 0, len(ops)), kept)
+            return len(ops), self._alone(ops, X, Y, part(conditions, 0, len(ops)), kept)
         undo = undo_of(self._within) if len(ops) > 1 else None
         asked = ops | np.array([0, PREDICT]) * (ops[:, 1:] & LEARN != 0)
-        columns = self._within._pass(asked, X, Y, part(conditions, 0, len(ops)), kept)
+        columns = self._alone(asked, X, Y, part(conditions, 0, len(ops)), kept)
         rows = ops[learns, 0]
         at = self._rank(columns[:, rows], Y[rows], None if conditions is None else conditions[learns], armed=True)
         if at < 0:
@@ -228,9 +228,27 @@ class DriftAware(Transparent):
         if done < len(ops):
             assert undo is not None
             undo()
-            columns = self._within._pass(asked[:done], X, Y, part(conditions, 0, done), kept)
+            columns = self._alone(asked[:done], X, Y, part(conditions, 0, done), kept)
         self._raise_forgetting()
         return done, columns
+
+    @property
+    def _kept_width(self) -> int:
+        return 1 + 2 * super()._kept_width
+
+    def _lines(self, kept: FloatArray) -> list[FloatArray]:
+        """Of rows that wait: whether the model that forgot did not lead, and what each of the two has seen."""
+        return np.split(kept, [1, 1 + super()._kept_width], axis=1)
+
+    def _alone(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
+        """Do operations outside of a trial, on rows that wait as the model that led has seen them."""
+        if kept is None:
+            return self._within._pass(ops, X, Y, conditions, None)
+        other_led, own, others = self._lines(kept)
+        lines = np.where(other_led > 0, others, own)
+        columns = self._within._pass(ops, X, Y, conditions, lines)
+        other_led[:], own[:], others[:] = 0.0, lines, lines
+        return columns
 
     @property
     def _detector(self) -> Detector:
@@ -259,13 +277,17 @@ class DriftAware(Transparent):
         self._numbers.counters["phase"], self._numbers.counters["left"] = phase, rows
 
     def _compare(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Any) -> FloatArray:
-        """Do one operation with both models; a row that waits keeps what the one that predicts has seen."""
+        """Do one operation with both models."""
         row, kind = ops[0].tolist()
         asked = np.array([[row, kind | PREDICT]]) if kind & LEARN else ops
-        led, lines = self._forgot_leads(), None if kept is None else kept.copy()
+        led = self._forgot_leads()
+        lines: list[Maybe] = [None, None]
+        if kept is not None:
+            other_led, *lines = self._lines(kept)
+            other_led[row] = other_led[row] if kind & TELL else not led
         of_both = [
-            model._pass(asked, X, None if Y is None else Y.copy(), conditions, own)
-            for model, own in zip((self._within, self._shadow), (kept, lines) if led else (lines, kept), strict=True)
+            model._pass(asked, X, None if Y is None else Y.copy(), conditions, seen)
+            for model, seen in zip((self._within, self._shadow), lines, strict=True)
         ]
         forgot, other = (columns[:, [row]] for columns in of_both)
         prediction = of_both[0 if led else 1]
