@@ -18,7 +18,7 @@ from streamgp.fleet.wrapping import COUNTER, AroundShape, Model, Plan
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
 from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.standardize import Standardize, is_due
+from streamgp.wrappers.standardize import Standardize
 
 UNFIT = "inputs must be finite, and targets finite or missing"
 
@@ -257,7 +257,8 @@ class WrappedEngine(AroundEngine):
         warmup = self._warmup
         cold = models[self._kept[models] < warmup]
         self._kept[cold] += 1
-        due = cold[is_due(self._kept[cold], warmup)]
+        rows = self._kept[cold]
+        due = cold[(rows & (rows - 1) == 0) | (rows == warmup)]  # 1, 2, 4, 8..., and all
         if len(due):
             self._processes.begin_again(due)
             self._wrappers.renew(due, self._kept[due], self._processes.bound)

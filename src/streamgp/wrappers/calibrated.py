@@ -221,7 +221,7 @@ class Calibrated(Wrapper):
         ops = ops if Y is None else predicted_too(ops)
         own = 0 if kept is None else self._own_width
         at_once = type(within) is Standardize and within._in_one_call
-        if at_once and (kept is None or within._has_seen(ops, kept, own)):
+        if at_once and within._has_seen(ops, kept, own):
             wider = NOT_WIDER if self._ahead == 1 else self._wider(ops)
             calibration = self._numbers.records, self._numbers.buffers, wider, own
             columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._shape.p or 1))

@@ -92,9 +92,6 @@ class Differenced(Mapped):
             raise ValueError(f"column is {self._column}, but there are {d} columns, the first one 0")
         super()._start(d, p)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
     def _affine(self, X: FloatArray) -> Affine:
         return Affine(X[:, self._column : self._column + 1], 1.0)
 

@@ -39,9 +39,6 @@ class EachOutput(Composite):
         self._models = [*self._models, *(model.clone() for model in self._settings["models"][len(self._models) :])][:p]
         super()._start(d, 1)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         predictions, start = [], 0
         for j, model in enumerate(self._models):

@@ -467,8 +467,3 @@ def rows_until_settled(model: StreamModel) -> int:
 
 def _some(values: Maybe, at: np.ndarray | slice) -> Maybe:
     return None if values is None else values[at]
-
-
-def is_due(rows: np.ndarray, warmup: int) -> np.ndarray:
-    """Whether units are renewed after so many rows: 1, 2, 4, 8... and those of the warm-up."""
-    return np.asarray((rows & (rows - 1) == 0) | (rows == warmup))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
@@ -74,6 +76,9 @@ class Composite(StreamModel):
     def _fresh(self) -> list[StreamModel]:
         """The models within as they start; those of the settings stay as they are."""
         return [model.clone() for model in self._models]
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {}
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._models[0]._last_row()
