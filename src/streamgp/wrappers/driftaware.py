@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -281,7 +282,7 @@ class DriftAware(Transparent):
         row, kind = ops[0].tolist()
         asked = np.array([[row, kind | PREDICT]]) if kind & LEARN else ops
         led = self._forgot_leads()
-        lines: list[Maybe] = [None, None]
+        lines: Sequence[Maybe] = (None, None)
         if kept is not None:
             other_led, *lines = self._lines(kept)
             other_led[row] = other_led[row] if kind & TELL else not led
