@@ -35,6 +35,7 @@ FADING = 0.97  # discount per row of the errors of the previous value, the unit 
 REPORTED = 0.9  # of the others' error, at which new processes say that the stream has changed
 MOST_EVENTS = 100  # changes that are listed
 NEVER = 2**63 - 1  # the row after which something changes where nothing does any more
+FORGETS = "KRLST"  # the process that forgets what was before a change that takes its time
 LATER = 100  # rows between those that a forest is trained on and its first prediction
 
 # The state in whole numbers: rows that are over; the row of an alarm, after which processes are built anew, or -1;
@@ -261,8 +262,11 @@ def _report_if_better(table: Any, generation: int) -> None:
 
 def _base(table: Any) -> list[str]:
     """The names of processes that stay as they are in the first generation."""
+    processes = table.builder.processes()
     names = [name.partition(FROM)[0] for name in table.chosen.names]
-    return [name for name in dict.fromkeys(names) if name in table.builder.processes()]
+    names = [name for name in dict.fromkeys(names) if name in processes]
+    forgets = [processes[name][0].named(FORGETS) for name in names]
+    return list(dict.fromkeys([*names, *forgets]))
 
 
 def _by_view(table: Any, names: list[str]) -> list[str]:
