@@ -81,11 +81,13 @@ def take(
 
 def begin(model: Any, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
     """Check first rows, or those with the first target, before anything changes, and allocate for their shape."""
-    told: int | None = model._outputs
-    if told is not None and Y is not None and Y.shape[1] != told:
-        raise ValueError(f"y must have {told} numbers, one for each of the models within; got {Y.shape[1]}")
+    p: int = model._outputs or model._p or 1
+    if certain and Y is not None:
+        if model._outputs not in (None, Y.shape[1]):
+            raise ValueError(f"y must have {p} numbers, one for each of the models within; got {Y.shape[1]}")
+        p = Y.shape[1]
     refuse_unfit(model, X, Y, many=many)
-    model._prepare(Shape(X.shape[1], told or model._p or 1 if Y is None else Y.shape[1], scalar, certain))
+    model._prepare(Shape(X.shape[1], p, scalar, certain))
 
 
 def learn(
