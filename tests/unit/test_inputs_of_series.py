@@ -91,6 +91,9 @@ def test_inputs_explain_what_time_cannot():
     assert np.abs(knows.forecast(hours[ahead], warmth[ahead]).median - load[ahead]).mean() < 0.2 * np.std(days)
     stays = knows.forecast(24).median
     np.testing.assert_array_equal(stays, knows.forecast(hours[ahead], np.full((24, 1), warmth[past][-1])).median)
+    knows.learn([50.0], hours[past][-1:], [40.0])  # repeats a time that was learned
+    assert knows.repeated == 1
+    np.testing.assert_array_equal(knows.forecast(24).median, stays)
 
 
 def test_inputs_that_do_not_fit_are_refused():

@@ -56,18 +56,15 @@ class InputFeatures:
         self._curve = curve
         weights = np.array([float(harmonic_weights(j, 1.0)[0]) for j in HARMONICS])
         self._amplitudes = np.sqrt(weights / weights.sum())
-        sizes = [
-            size * along
-            for _ in range(columns)
-            for size in ((1, len(POINTS)) if self._curves else (1,))
-            for along in ((1, 2 * len(HARMONICS)) if self._turns else (1,))
-        ]
+        sizes = [part.shape[1] for part in self._parts(np.zeros((1, columns)), np.zeros(1))]
         self.groups = np.repeat(np.arange(len(sizes)), sizes)
 
     def __call__(self, X: FloatArray, times: FloatArray, recent: Recent | None) -> tuple[FloatArray, Recent | None]:
         """The features of rows, (n, features), and what the rows after them need."""
+        if not len(X):
+            return np.empty((0, len(self.groups))), recent
         Z = (X - self._center) / self._scale
-        if self.season is not None and len(Z):
+        if self.season is not None:
             means, time = np.empty_like(Z), times[0]
             mean = Z[0]
             if recent is not None:
@@ -77,6 +74,10 @@ class InputFeatures:
                 time = times[i]
             recent = Recent(float(time), mean.copy())
             Z = np.hstack([Z, means])
+        return np.hstack(self._parts(Z, times)), recent
+
+    def _parts(self, Z: FloatArray, times: FloatArray) -> list[FloatArray]:
+        """The features of each group."""
         parts = []
         for z in Z.T:
             line = z[:, None]
@@ -84,7 +85,7 @@ class InputFeatures:
                 parts.append(base)
                 if self._turns:
                     parts.append((base[:, :, None] * self._along(times)[:, None, :]).reshape(len(z), -1))
-        return np.hstack(parts), recent
+        return parts
 
     def _along(self, times: FloatArray) -> FloatArray:
         """The harmonics of the season, (n, 2 harmonics)."""
