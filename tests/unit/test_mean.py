@@ -115,7 +115,9 @@ def test_what_is_no_mean_is_refused(build: Any, error: type[Exception], match: s
 
 
 def test_the_exact_process_has_the_same_mean() -> None:
-    exact = sg.batch.FullGP(sg.SquaredExponential(1.0), noise=0.01, mean=plane).fit(X, Y)
-    bare = sg.batch.FullGP(sg.SquaredExponential(1.0), noise=0.01).fit(X, Y - plane(X))
-    np.testing.assert_allclose(exact.predict(NEXT).mean, plane(NEXT) + bare.predict(NEXT).mean, atol=1e-12)
-    assert exact.log_marginal_likelihood() == pytest.approx(bare.log_marginal_likelihood(), abs=1e-9)
+    both = lambda rows: np.column_stack([plane(rows), -plane(rows)])  # noqa: E731
+    for mean, targets in ((plane, Y), (both, np.column_stack([Y, Y]))):
+        exact = sg.batch.FullGP(sg.SquaredExponential(1.0), noise=0.01, mean=mean).fit(X, targets)
+        bare = sg.batch.FullGP(sg.SquaredExponential(1.0), noise=0.01).fit(X, targets - mean(X))
+        np.testing.assert_allclose(exact.predict(NEXT).mean, mean(NEXT) + bare.predict(NEXT).mean, atol=1e-12)
+        assert exact.log_marginal_likelihood() == pytest.approx(bare.log_marginal_likelihood(), abs=1e-9)

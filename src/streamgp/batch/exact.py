@@ -84,9 +84,9 @@ class FullGP(KernelModel):
         self._compose(kernel, lengthscale, variance, noise, jitter)
         self._mean = mean
 
-    def _prior(self, X: FloatArray) -> FloatArray:
+    def _prior(self, X: FloatArray, p: int) -> FloatArray:
         """The prior mean of rows, (n, 1) or (n, p)."""
-        return np.zeros((len(X), 1)) if self._mean is None else values(self._mean, X, self._outputs)
+        return np.zeros((len(X), 1)) if self._mean is None else values(self._mean, X, p)
 
     def online(self, capacity: int | None = None) -> SOGP:
         """Return a stream model with the same prior and the same posterior, which keeps learning.
@@ -101,7 +101,7 @@ class FullGP(KernelModel):
             raise ValueError(
                 "a model fitted to windows has no rows to go on from: build a SOGP(depth=...) of its kernel"
             )
-        Y = solution.L @ solution.z + self._prior(X)
+        Y = solution.L @ solution.z + self._prior(X, self._outputs)
         room = len(X) if capacity is None else whole("capacity", capacity)
         settings = {"noise": solution.noise, "jitter": self._jitter, "mean": self._mean}
         model = SOGP(solution.kernel, capacity=room, novelty=0.0, **settings)
@@ -140,7 +140,7 @@ class FullGP(KernelModel):
         return float(np.mean((solution.kernel if kernel is None else kernel).diagonal(solution.X)))
 
     def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:
-        return solve(*self._bound(values, X), self._jitter, X, Y - self._prior(X))
+        return solve(*self._bound(values, X), self._jitter, X, Y - self._prior(X, Y.shape[1]))
 
     def _gradient(self, solution: Exact, X: FloatArray, Y: FloatArray) -> FloatArray:
         return gradient(solution, self._jitter)
@@ -148,4 +148,4 @@ class FullGP(KernelModel):
     def _predict(self, solution: Exact, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, V = project(solution, X)
         prior = (1.0 + self._jitter) * solution.kernel.diagonal(X)
-        return mean + self._prior(X), np.clip(prior - np.sum(V * V, axis=0), 0.0, prior)
+        return mean + self._prior(X, self._outputs), np.clip(prior - np.sum(V * V, axis=0), 0.0, prior)
