@@ -15,13 +15,14 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "src"))  # these very sources
 
-# By machine, the best first: all can be told apart (streamgp.shipped.processors).
+# By machine, the best first: all can be told apart (streamgp/compiled/shipped.py).
 PROCESSORS = {"x86_64": ["x86-64-v3", "x86-64"], "AMD64": ["x86-64-v3", "x86-64"], "aarch64": ["generic"]}
 MOST = 512  # numbers that a call hands on, as core.c has it
 ITEMS = {"float64": ("d", 8), "int64": ("q", 8), "boolean": ("?", 1)}
@@ -32,17 +33,17 @@ OPTIONS = ["-shared", "-fPIC", "-O2", "-s", "-Wall", "-Wextra", "-fvisibility=hi
 def build(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     names = PROCESSORS[platform.machine()]
-    running = []
-    for name in names:
-        environment = os.environ | {
-            "STREAMGP_JIT": "1",
-            "NUMBA_CPU_NAME": name,
-            "NUMBA_CPU_FEATURES": "",
-            "NUMBA_CACHE_DIR": str(folder / "numba" / name),
-        }
-        command = [sys.executable, __file__, str(folder), name]
-        running.append(subprocess.Popen(command, env=environment))
-    failed = [one.wait() for one in running]
+    with tempfile.TemporaryDirectory() as cache:  # what is loaded from a cache has no code to link
+        running = [
+            subprocess.Popen(
+                [sys.executable, __file__, str(folder), name],
+                env=os.environ
+                | {"STREAMGP_JIT": "1", "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ""}
+                | {"NUMBA_CACHE_DIR": f"{cache}/{name}"},
+            )
+            for name in names
+        ]
+        failed = [one.wait() for one in running]
     if any(failed):
         raise SystemExit("the machine code was not built")
     from streamgp.compiled.sources import digest
