@@ -101,7 +101,7 @@ def test_a_wrong_request_is_refused_before_anything_is_compiled(monkeypatch):
 
 
 FIRST = """
-from streamgp.compiled import INTERPRETED
+from streamgp.compiled import compile_once
 import streamgp as sg
 from streamgp.job import Pipeline
 from streamgp.tables.columns import Column, Schema

@@ -112,7 +112,7 @@ def entry_in(node):
     """The name of the entry that a node of a module declares, by a decorator or as a loop of a kind of models."""
     if isinstance(node, ast.FunctionDef):
         marks = [ast.unparse(mark.func) for mark in node.decorator_list if isinstance(mark, ast.Call)]
-        return node.name if {"entry", "apart"} & {*marks} else None
+        return node.name if {"entry", "apart", "as_written"} & {*marks} else None
     made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func)
     return ast.unparse(node.targets[0]) if made == "loop.of" else None
 

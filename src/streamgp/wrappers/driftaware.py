@@ -218,7 +218,7 @@ class DriftAware(Transparent):
         learns = np.flatnonzero(ops[:, 1] & LEARN)
         if Y is None or not len(learns):
             return len(ops), self._alone(ops, X, Y, part(conditions, 0, len(ops)), kept)
-        undo = undo_of(self._within) if len(ops) > 1 else None
+        undo, before = (undo_of(self._within), kept if kept is None else kept.copy()) if len(ops) > 1 else (None, None)
         asked = ops | np.array([0, PREDICT]) * (ops[:, 1:] & LEARN != 0)
         columns = self._alone(asked, X, Y, part(conditions, 0, len(ops)), kept)
         rows = ops[learns, 0]
@@ -229,6 +229,8 @@ class DriftAware(Transparent):
         if done < len(ops):
             assert undo is not None
             undo()
+            if before is not None:
+                kept[:] = before
             columns = self._alone(asked[:done], X, Y, part(conditions, 0, done), kept)
         self._raise_forgetting()
         return done, columns
@@ -246,9 +248,10 @@ class DriftAware(Transparent):
         if kept is None:
             return self._within._pass(ops, X, Y, conditions, None)
         other_led, own, others = self._lines(kept)
-        lines = np.where(other_led > 0, others, own)
-        columns = self._within._pass(ops, X, Y, conditions, lines)
-        other_led[:], own[:], others[:] = 0.0, lines, lines
+        rows = np.unique(ops[:, 0])
+        own[rows] = np.where(other_led[rows] > 0, others[rows], own[rows])
+        columns = self._within._pass(ops, X, Y, conditions, own)
+        other_led[rows], others[rows] = 0.0, own[rows]
         return columns
 
     @property
