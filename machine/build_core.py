@@ -8,6 +8,7 @@ that can lie anywhere in memory; a C compiler links these with core.c, through w
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
@@ -83,7 +84,9 @@ def compile_for(processor: str, folder: Path, *only: str) -> None:
     (objects / "entries.h").write_text(tables(entries), encoding="utf-8")
     code = [str(HERE / "core.c"), f"-I{objects}", *map(str, files)]
     compiler = os.environ.get("CC") or (sysconfig.get_config_var("CC") or "cc").split()[0]
-    subprocess.run([compiler, *code, "-o", str(folder / f"{processor}.so"), *OPTIONS], check=True)
+    library = folder / f"{processor}.so"
+    subprocess.run([compiler, *code, "-o", str(library), *OPTIONS], check=True)
+    ctypes.PyDLL(str(library.resolve()))  # which fails where core.c lacks a function of Numba's runtime
     (folder / "entries.json").write_text(json.dumps(list(map(compile_once.name_of, entries))), encoding="utf-8")
 
 

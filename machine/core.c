@@ -209,11 +209,22 @@ void *NRT_MemInfo_new_varsize_dtor(size_t size, void *destructor) {
     return made;
 }
 
+void *NRT_MemInfo_varsize_alloc(Memory *memory, size_t size) {
+    memory->data = malloc(size);
+    memory->size = size;
+    return memory->data;
+}
+
 void *NRT_MemInfo_varsize_realloc(Memory *memory, size_t size) {
     void *data = realloc(memory->data, size);
     if (!data) return NULL;
     memory->size = size;
     return memory->data = data;
+}
+
+void NRT_MemInfo_varsize_free(Memory *memory, void *data) {
+    free(data);
+    if (data == memory->data) memory->data = NULL;
 }
 
 void *NRT_Allocate(size_t size) { return malloc(size); }

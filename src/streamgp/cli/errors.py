@@ -30,7 +30,7 @@ def reported() -> Iterator[None]:
     except MemoryError:
         typer.echo("streamgp: not enough memory; use a smaller capacity, fewer features or fewer lags", err=True)
         raise typer.Exit(USAGE) from None
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         from streamgp.contract.snapshot import SnapshotError
         from streamgp.tables import RowsError, WriteError
 
