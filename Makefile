@@ -31,7 +31,7 @@ ON_DATA := calibration wrapper_cost levels recovery horizons first_rows drift fo
 # Those that need Spark.
 ON_SPARK := spark
 
-.PHONY: help demo test test-more test-spark test-wheel wheel bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto bench-rivals reproduce reproduce-quick clean
+.PHONY: help demo test test-more test-spark test-wheel tested-wheel wheel bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto bench-rivals reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -75,11 +75,15 @@ wheel: $(READY)  ## a wheel with machine code for this machine's platform, in di
 	STREAMGP_CORE=out/core $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 # Without Numba, and so without whatever brings it along.
-test-wheel: wheel  ## the contract, precision and runs, tested against that wheel in an environment without Numba
+test-wheel:  ## the contract, precision and runs, tested against that wheel in an environment without Numba; skipped without a C compiler
+	@if command -v cc > /dev/null; then $(MAKE) --no-print-directory tested-wheel; \
+	else echo "skipped: there is no C compiler, which links the machine code; install gcc"; fi
+
+tested-wheel: wheel
 	rm -rf $(WHEEL_VENV) && $(PYTHON) -m venv $(WHEEL_VENV)
 	$(WHEEL_BIN)/python -m pip install --quiet `ls -t dist/*.whl | head -1`'[cli,tables]' $(WHEEL_TESTS) --constraint constraints.txt
 	$(WHEEL_BIN)/python machine/check_wheel.py
-	$(WHEEL_BIN)/python -m pytest $(IN_TWO) tests/contract tests/precision tests/job
+	$(WHEEL_BIN)/python -m pytest -m "not soak and not more" $(IN_TWO) tests/contract tests/precision tests/job
 
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted
