@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.auto import choosing
 
 
 def auto(**settings):
@@ -34,6 +35,18 @@ def test_a_change_is_told_and_learned():
     assert 500 < row < 530
     assert fixed.changes == []
     assert error(said, y, slice(600, None)) < 0.5 * error(without, y, slice(600, None))
+
+
+@pytest.mark.parametrize("view", ["", " (change)"])
+def test_after_an_alarm_one_that_forgets_is_built_beside_those_that_stayed(view):
+    X, y = changing(250)
+    model = auto(tune=False)
+    model.learn_many(X, y)
+    table = model._shown
+    table.chosen = table.chosen._replace(names=[f"ISSGPR{view}"])
+    assert choosing._base(table) == [f"ISSGPR{view}", f"KRLST{view}"]
+    table.chosen = table.chosen._replace(names=[f"SOGP{view}, from row 201", f"KRLST{view}", f"SOGP{view}"])
+    assert choosing._base(table) == [f"SOGP{view}", f"KRLST{view}"]
 
 
 @pytest.mark.more

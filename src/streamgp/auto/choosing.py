@@ -2,9 +2,9 @@
 
 Least squares joins after row 20. Gaussian processes are built after a tenth and three tenths of the warm-up; at its end
 the best are built again and stay, and fewer of them after twice and four times as many rows. When errors grow beside
-those of the previous value, the stream may have changed: the processes that stayed are built again from the rows since
-and sit beside the others; in the end the best of all stay. Forests are
-trained again whenever the rows have grown by half.
+those of the previous value, the stream may have changed: the processes that stayed, and one that forgets, are built
+again from the rows since and sit beside the others; in the end the best of all stay. Forests are trained again whenever
+the rows have grown by half.
 
 All of it is built in the background from four fifths of the rows before a line is due, and tried on the others.
 """
