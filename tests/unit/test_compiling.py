@@ -262,7 +262,7 @@ def test_the_background_compiles_what_nobody_waits_for_and_outlives_who_asked_fo
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stderr == "streamgp: what later rows need is being compiled in the background\n"
     waits = (
-        "import time; from streamgp import compile_once; from streamgp.contract import checks\n"
+        "import time; from streamgp.compiled import compile_once; from streamgp.contract import checks\n"
         "while not compile_once.is_cached(checks.check): time.sleep(0.1)"
     )
     subprocess.run([sys.executable, "-c", waits], env=environment, check=True, timeout=300)
