@@ -10,6 +10,7 @@ from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
 from streamgp.process import budget, features, memory, observation, stream, temporal_evidence
 from streamgp.process import time as passing
+from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
 
 # Naive values and least squares, which predict the first rows.
@@ -24,6 +25,7 @@ FIRST = (
     outliers.screen,
     outliers.doubt,
     drift.watch_beside,
+    naive.follow,
     scaling.to_standard,
     checks.check,
     spacing.note,

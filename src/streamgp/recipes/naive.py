@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import abc
-
 import numpy as np
+from numpy.typing import NDArray
 
+from streamgp.compiled import INDICES, MATRIX, NUMBER, READ_ROWS, VECTOR, WHOLE, WHOLES, compile_now, entry
 from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT
 from streamgp.contract.model import Ability, StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Maybe, number, whole
 
+Array = NDArray
+NO_TARGETS = np.empty((0, 1))
+
 
 class Naive(StreamModel):
-    """A prediction without a model, and without a variance."""
+    """A prediction without a model, and without a variance: of a season before, of an input, or of the mean."""
 
     has_variance = False
     _rows: np.ndarray  # (1,) rows seen
     _x: FloatArray  # the last row, (d,)
     _y: FloatArray  # and its target, (p,)
+    _season: FloatArray  # the last targets, (back, p), oldest first; no rows: they are not what is predicted
+    _rows_ahead = 1  # how many rows after the last one learned the next prediction is for
+    _column = -1  # the input that is predicted; -1: none
+    _mean: FloatArray  # (p,) of targets, which are predicted otherwise
+    _count: FloatArray  # (p,) of them
+    _forgetting = 1.0
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._rows, self._x = np.zeros(1, dtype=np.int64), np.zeros(d)
-        self._y = np.full(p, np.nan)
+        self._y, self._season = np.full(p, np.nan), np.empty((0, p))
+        self._mean, self._count = np.zeros(p), np.zeros(p)
+        compile_now(follow)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"rows": self._rows, "x": self._x, "y": self._y}
@@ -33,25 +44,9 @@ class Naive(StreamModel):
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         columns = np.full((3, len(X), len(self._y)), np.nan)
-        for row, kind in ops.tolist():
-            if kind & PREDICT:
-                columns[0, row] = self._said(X[row])
-            if kind & ADVANCE:
-                self._rows += 1
-                self._x[:], self._y[:] = X[row], np.nan if Y is None else Y[row]
-            elif Y is not None and kind & LEARN and np.array_equal(X[row], self._x):
-                self._y[:] = Y[row]  # the last row has its target
-            if Y is not None and kind & LEARN:
-                self._learn(Y[row])
+        past = self._season, self._rows_ahead, self._column, self._mean, self._count, self._forgetting
+        follow(ops, X, NO_TARGETS if Y is None else Y, self._rows, self._x, self._y, *past, columns[0])
         return columns
-
-    @abc.abstractmethod
-    def _said(self, x: FloatArray) -> FloatArray:
-        """What is predicted of a row, (d,), before its target is learned, (p,)."""
-
-    @abc.abstractmethod
-    def _learn(self, y: FloatArray) -> None:
-        """Learn a target, (p,)."""
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
@@ -95,8 +90,6 @@ class SeasonalValue(Naive):
         array([nan, nan,  1.,  5.,  2.])
     """
 
-    _season: FloatArray  # the last targets, (back, p), oldest first
-
     def __init__(self, period: int = 1, *, ahead: int = 1) -> None:
         period, self._rows_ahead = whole("period", period), whole("ahead", ahead)
         self._back = -(-self._rows_ahead // period) * period  # whole seasons, so that the target is known by then
@@ -107,14 +100,6 @@ class SeasonalValue(Naive):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"season": self._season}
-
-    def _said(self, x: FloatArray) -> FloatArray:
-        return np.asarray(self._season[self._rows_ahead - 1])
-
-    def _learn(self, y: FloatArray) -> None:
-        newest = np.where(np.isnan(y), self._season[0], y)
-        self._season[:-1] = self._season[1:]
-        self._season[-1] = newest
 
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""
@@ -142,12 +127,6 @@ class InputValue(Naive):
             raise ValueError(f"column is {self._column}, but there are {d} columns, the first one 0")
         super()._start(d, p)
 
-    def _said(self, x: FloatArray) -> FloatArray:
-        return x[self._column : self._column + 1]  # of every output
-
-    def _learn(self, y: FloatArray) -> None:
-        """There is nothing to learn."""
-
     def reset_memory(self) -> None:
         """Begin a new sequence: nothing is remembered."""
 
@@ -164,15 +143,8 @@ class RunningMean(Naive):
         array([nan,  1.,  3.])
     """
 
-    _mean: FloatArray  # (p,)
-    _count: FloatArray  # (p,) targets
-
     def __init__(self, forgetting: float = 1.0) -> None:
         self._forgetting = number("forgetting", forgetting, above=0, at_most=1)
-
-    def _start(self, d: int, p: int) -> None:
-        super()._start(d, p)
-        self._mean, self._count = np.zeros(p), np.zeros(p)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"mean": self._mean, "count": self._count}
@@ -181,13 +153,55 @@ class RunningMean(Naive):
         super()._check_restored()
         require("count", self._count, at_least=0)
 
-    def _said(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.where(self._count > 0.0, self._mean, np.nan))
-
-    def _learn(self, y: FloatArray) -> None:
-        for j in np.flatnonzero(~np.isnan(y)):
-            self._count[j] = self._forgetting * self._count[j] + 1.0
-            self._mean[j] += (y[j] - self._mean[j]) / self._count[j]
-
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""
+
+
+@entry(WHOLES, READ_ROWS, READ_ROWS, INDICES, VECTOR, VECTOR, MATRIX, WHOLE, WHOLE, VECTOR, VECTOR, NUMBER, MATRIX)
+def follow(
+    ops: Array,
+    X: Array,
+    Y: Array,
+    rows: Array,
+    x: Array,
+    y: Array,
+    season: Array,
+    ahead: int,
+    column: int,
+    mean: Array,
+    count: Array,
+    forgetting: float,
+    out: Array,
+) -> None:
+    """Do operations in order; what they know goes on, and predictions go into out, (n, p)."""
+    back, known = season.shape[0], Y.shape[0] > 0
+    for i in range(ops.shape[0]):
+        t, kind = ops[i, 0], ops[i, 1]
+        learned = known and kind & LEARN != 0
+        same = kind & ADVANCE != 0
+        if same:
+            rows[0] += 1
+        elif learned:  # the last row may have its target
+            same = True
+            for k in range(x.size):
+                same = same and X[t, k] == x[k]
+        for k in range(x.size if kind & ADVANCE else 0):
+            x[k] = X[t, k]
+        for j in range(y.size):
+            if kind & PREDICT:
+                if back > 0:
+                    out[t, j] = season[ahead - 1, j]
+                elif column >= 0:
+                    out[t, j] = X[t, column]
+                elif count[j] > 0.0:
+                    out[t, j] = mean[j]
+            if same:
+                y[j] = Y[t, j] if known else np.nan
+            if learned and back > 0:
+                newest = season[0, j] if np.isnan(Y[t, j]) else Y[t, j]
+                for r in range(back - 1):
+                    season[r, j] = season[r + 1, j]
+                season[back - 1, j] = newest
+            elif learned and column < 0 and not np.isnan(Y[t, j]):
+                count[j] = forgetting * count[j] + 1.0
+                mean[j] += (Y[t, j] - mean[j]) / count[j]

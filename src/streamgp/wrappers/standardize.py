@@ -287,12 +287,12 @@ class Standardize(Mapped):
             told = np.zeros_like(learns) if Y is None else learns & self._differ(whose, Y[ops[:, 0]]).any(axis=1)
             stage = np.where(self._before(told) == 0, told, SETTLED)
         columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
-        for now in np.unique(stage).tolist():
-            at = np.flatnonzero(stage == now)
+        for current in np.unique(stage).tolist():
+            at = np.flatnonzero(stage == current)
             rows: Any = slice(None) if alone else at
             one, own = self._of(whose[at]), ops[at] if alone else np.stack([np.arange(len(at)), ops[at, 1]], axis=1)
             given = X[rows], _some(Y, rows), _some(conditions, at), _some(kept, rows)
-            if now == SETTLED:
+            if current == SETTLED:
                 found = one._pass(own, *given)
             elif cold:
                 found = one._keep(own, *given)
