@@ -133,6 +133,19 @@ def test_a_library_of_other_sources_is_left_aside(tmp_path, monkeypatch):
     assert shipped.library() is None
 
 
+def test_where_the_processor_cannot_be_told_the_code_for_all_is_taken(monkeypatch):
+    built = ["x86-64-v3", "x86-64"]
+    monkeypatch.setattr(shipped, "_has_avx2", lambda: True)
+    assert shipped.processors(built) == built
+    monkeypatch.undo()
+
+    def hidden(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(shipped.Path, "read_text", hidden)
+    assert shipped.processors(built) == ["x86-64"]
+
+
 def test_without_code_and_without_numba_the_first_model_says_what_to_install():
     code = (
         "import sys; sys.modules['numba'] = None\n"

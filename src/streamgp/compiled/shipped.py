@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -154,8 +153,9 @@ def processors(built: list[str]) -> list[str]:
 def _has_avx2() -> bool:
     """Whether this is an x86-64-v3: Haswell, Zen, or newer."""
     needed = {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
-    if platform.system() != "Linux":
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # another system, or a container that hides it
         return False
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     flags = next((line for line in lines if line.startswith("flags")), "").split()
     return needed <= set(flags) and bool({"lzcnt", "abm"} & set(flags))
