@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument(
-        "parts", nargs="*", help="of what a GPU does: kernel, whole, wrapped, rivals, accuracy, updates"
+        "parts", nargs="*", help="of what a GPU does: kernel, whole, wrapped, loops, rivals, accuracy, updates"
     )
     asked = parser.parse_args()
     if asked.device == "cuda":

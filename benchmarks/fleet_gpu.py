@@ -1,12 +1,14 @@
 """A fleet on a GPU: time of kernels and whole calls, accuracy in single precision, JAX and torch on the same work.
 
-    python benchmarks/fleet.py --device cuda [kernel whole wrapped rivals accuracy updates]
+    python benchmarks/fleet.py --device cuda [kernel whole wrapped loops rivals accuracy updates]
 
 adds the part "cuda" to benchmarks/results/fleet.json.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -188,6 +190,47 @@ def wrapped(precision: str, size: int, m: int) -> dict[str, Any]:
     return found
 
 
+def kernels_of_loops() -> dict[str, Any]:
+    """fleet.track of one row of each model, by recipes that kernels of the cores' own loops run; milliseconds."""
+    return {f"{name}, {size:,} models": beside_the_cores(make(), size) for name, (make, size) in KINDS.items()}
+
+
+KINDS: dict[str, tuple[Callable[[], sg.StreamModel], int]] = {
+    "TimeGP, 12 numbers": (lambda: sg.TimeGP(sg.Matern(2.5, lengthscale=20.0) + sg.Periodic(24.0)), MILLION),
+    "ISSGPR": (lambda: sg.ISSGPR(features=16), MILLION // 10),
+    "SOGP, Student-t": (lambda: sg.SOGP(capacity=30, likelihood=sg.StudentT(0.1)), MILLION // 10),
+    "OIESGP": (lambda: sg.OIESGP(depth=3, capacity=30), MILLION // 10),
+    "window": (lambda: sg.SOGP(capacity=30, depth=3), MILLION // 10),
+    "QKLMS": (lambda: sg.filters.QKLMS(capacity=50), MILLION // 10),
+    "KRLS": (lambda: sg.KRLS(capacity=30), MILLION // 10),
+    "LWPR": (lambda: sg.LWPR(), MILLION // 100),
+    "LocalGP": (lambda: sg.LocalGP(), MILLION // 100),
+    "Calibrated(Standardize(ISSGPR))": (
+        lambda: sg.Calibrated(sg.Standardize(sg.ISSGPR(features=16), warmup=20), warmup=10),
+        MILLION // 10,
+    ),
+    "KRLST that waits for targets": (lambda: sg.Standardize(sg.KRLST(capacity=30), warmup=20), MILLION // 10),
+}
+
+
+def beside_the_cores(recipe: sg.StreamModel, size: int) -> dict[str, Any]:
+    """Milliseconds of a call on a GPU and on all cores, for one row of each model."""
+    found: dict[str, Any] = {"cores": len(os.sched_getaffinity(0))}
+    rng, d = np.random.default_rng(0), 0 if isinstance(recipe, sg.TimeGP) else D
+    X = np.resize(rng.normal(size=(DIFFERENT, 32, d)), (size, 32, d)).transpose(1, 0, 2).copy()
+    Y = X.sum(axis=2) + rng.normal(size=(32, 1))
+    for device in ("cuda", "cpu"):
+        fleet = sg.Fleet(recipe, size=size, device=device, pending=1)
+        begin = time.perf_counter()
+        fleet.track(X[:1], Y[:1])
+        found[f"{device}, first call"] = figures(1e3 * (time.perf_counter() - begin))
+        turns = itertools.cycle(range(32))
+        for _ in range(32):
+            fleet.learn_many(X[(t := next(turns))], Y[t])
+        found[device] = clocked(lambda fleet=fleet, turns=turns: fleet.track(X[(t := next(turns))], Y[t]), 12)
+    return found
+
+
 # What one would write instead: the textbook's alpha, C and Q, full squares, single precision.
 
 
@@ -324,5 +367,6 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "kernel": kernels,
     "whole": whole_calls,
     "wrapped": wrapped_calls,
+    "loops": kernels_of_loops,
     "rivals": rivals,
 }

@@ -124,11 +124,14 @@ class Numbers:
 
     def stacked(self) -> dict[str, np.ndarray]:
         """The same of all models, each with a leading axis for them."""
-        named = {f"counters.{name}": self.records["counters"][name] for name in self.counted}
-        for name, array in vars(self.state).items():
-            start = self._starts[name]
-            named[name] = self.buffers[:, start : start + array.size].reshape(len(self.buffers), *array.shape)
-        return named
+        counters = self.records["counters"]
+        named = {f"counters.{name}": counters[name] for name in self.counted}
+        return named | {name: self.stacked_array(name) for name in vars(self.state)}
+
+    def stacked_array(self, name: str) -> np.ndarray:
+        """An array of the state of all models."""
+        array, start = getattr(self.state, name), self._starts[name]
+        return self.buffers[:, start : start + array.size].reshape(len(self.buffers), *array.shape)
 
     def count(self, name: str) -> int:
         return int(self.counters[name][0])

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.fleet import devices
 from streamgp.fleet.devices import no_gpu
 from tests.fleet.settings import differences, wrapped_difference
+from tests.fleet.test_equality import COMPILED, SIZE, assert_close, assert_is_the_loop, separate
 from tests.fleet.test_gpu_source import RECIPES, SEVERAL, WRAPPED, rows, several
 
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
@@ -124,7 +126,7 @@ def test_rows_on_the_gpu_stay_there():
         gpu.track(torch.tensor(X[0]).cuda(), Y[0])
     with pytest.raises(ValueError, match="without ids"):
         gpu.predict_many(torch.tensor(X[0]).cuda(), ids=range(50))
-    with pytest.raises(TypeError, match="this fleet is not"):
+    with pytest.raises(TypeError, match="takes no such rows"):
         cores.track(torch.tensor(X[0]).cuda(), torch.tensor(Y[0]).cuda())
 
 
@@ -152,3 +154,23 @@ def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name):
         np.testing.assert_allclose(p.mean, q.mean, rtol=1e-8)
         np.testing.assert_allclose(p.interval(), q.interval(), rtol=1e-8)
     np.testing.assert_allclose(gpu.model(3).predict_many(X[0]).mean, cores.model(3).predict_many(X[0]).mean, rtol=1e-7)
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
+@pytest.mark.parametrize("name", COMPILED)
+def test_kernels_of_all_recipes_are_the_loop_over_their_models(name, outputs, monkeypatch):
+    monkeypatch.setattr(devices, "is_for_lanes", lambda model, waits: False)
+    recipe = separate(COMPILED[name]()) if "outliers" in name and outputs else COMPILED[name]()
+    assert_is_the_loop(sg.Fleet(recipe, size=SIZE, device="cuda"), recipe, outputs, assert_close)
+
+
+def test_a_kernel_over_time_counts_the_same(monkeypatch):
+    monkeypatch.setattr(devices, "is_for_lanes", lambda model, waits: False)
+    rng = np.random.default_rng(0)
+    recipe = sg.TimeGP(sg.Matern(1.5, lengthscale=3.0) + sg.Periodic(10.0))
+    gpu, cores = (sg.Fleet(recipe, size=50, device=device) for device in ("cuda", "cpu"))
+    time, Y, X = np.cumsum(rng.exponential(size=40)), rng.normal(size=(40, 50)), np.empty((40, 50, 0))
+    for part in (slice(0, 1), slice(1, 3), slice(3, 40)):
+        p, q = (fleet.track(X[part], Y[part], time=time[part]) for fleet in (gpu, cores))
+        np.testing.assert_allclose(p.mean, q.mean, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(p.variance, q.variance, rtol=1e-8)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamgp as sg
-from streamgp.fleet import workers
+from streamgp.fleet import devices, workers
+from tests.fleet.plain_place import columns
 from tests.fleet.recipes import RECIPES, D, dense, sparse
 
 SIZE = 4
@@ -56,13 +57,44 @@ def loop(models, ids, call):
 @pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
-    rng = np.random.default_rng(1)
-    recipe = RECIPES[name]()
-    threads = 1 + 2 * (len(name) % 2)
     monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
-    if "outliers" in name and outputs:
-        recipe = recipe.replaced(**{f"{'model__' * ('Standardize' in name)}outputs": "separate"})
-    fleet, models = sg.Fleet(recipe, size=SIZE, threads=threads), [recipe.clone() for _ in range(SIZE)]
+    recipe = separate(RECIPES[name]()) if "outliers" in name and outputs else RECIPES[name]()
+    assert_is_the_loop(sg.Fleet(recipe, size=SIZE, threads=1 + 2 * (len(name) % 2)), recipe, outputs)
+
+
+COMPILED = {name: recipe for name, recipe in RECIPES.items() if not [*recipe()._family()][-1]._needs_cores} | {
+    "KLMS": lambda: sg.filters.KLMS(capacity=8),
+    "NORMA": lambda: sg.filters.NORMA(capacity=8),
+    "LWPR": sg.LWPR,
+    "LocalGP": sg.LocalGP,
+    "Calibrated LWPR": lambda: sg.Calibrated(sg.LWPR(), warmup=5),
+}
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
+@pytest.mark.parametrize("name", COMPILED)
+def test_columns_of_a_gpu_are_the_loop_over_their_models(name, outputs, monkeypatch):
+    monkeypatch.setattr(devices, "engine", columns)
+    recipe = separate(COMPILED[name]()) if "outliers" in name and outputs else COMPILED[name]()
+    assert_is_the_loop(sg.Fleet(recipe, size=SIZE), recipe, outputs, assert_close)
+
+
+def separate(recipe):
+    """With a covariance for each output."""
+    return recipe.replaced(**{f"{'model__' * isinstance(recipe, sg.Standardize)}outputs": "separate"})
+
+
+def assert_close(p, q):
+    """Two predictions of one kind, to rounding."""
+    assert type(p) is type(q)
+    for name in ("mean", "variance", "noise"):
+        np.testing.assert_allclose(getattr(p, name), getattr(q, name), rtol=1e-9, atol=1e-12, err_msg=name)
+    np.testing.assert_allclose(p.interval(), q.interval(), rtol=1e-9, atol=1e-12)
+
+
+def assert_is_the_loop(fleet, recipe, outputs, assert_same=assert_same):
+    rng = np.random.default_rng(1)
+    models = [recipe.clone() for _ in range(SIZE)]
     for _ in range(3):
         X, Y = dense(rng, 11, SIZE, outputs)
         p = fleet.track(X, Y)
@@ -80,7 +112,8 @@ def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
         for i, model in enumerate(models):
             model.learn_one(X[0, i], Y[0, i])
     for i, model in enumerate(models):
-        assert fleet.model(i).to_bytes() == model.to_bytes()
+        assert_same(fleet.model(i).predict_many(X[0]), model.predict_many(X[0]))
+        assert assert_same is assert_close or fleet.model(i).to_bytes() == model.to_bytes()
     np.testing.assert_array_equal(fleet.rows_seen, [model.rows_seen for model in models])
     np.testing.assert_array_equal(fleet.health.models, np.transpose([model.health for model in models]))
     assert fleet.health.total.repairs == sum(model.health.repairs for model in models)

@@ -150,9 +150,9 @@ def test_times_that_go_back():
     [
         ({"model": "KRLST"}, TypeError, "model must be a stream model such as KRLST"),
         (
-            {"model": sg.filters.KLMS(), "device": "cuda"},
+            {"model": sg.Auto(), "device": "cuda"},
             ValueError,
-            "bare or within Standardize and Calibrated; got KLMS",
+            "rows are compiled, bare or within wrappers such as Standardize; got Auto",
         ),
         ({"size": -1}, ValueError, "size must be a whole number of at least 0"),
         ({"size": 2.5}, TypeError, "size must be a whole number"),

@@ -7,7 +7,7 @@ taken.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, inv, qr, solve_triangular
@@ -17,14 +17,11 @@ from streamgp.contract.model import StreamModel
 from streamgp.cuda import covariance
 from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS, SCALES, UNIT
 from streamgp.cuda.row import SINGLE_FLOOR
-from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 from streamgp.kernels import Matern, SquaredExponential
 from streamgp.process import budget, observation
 from streamgp.process import features as feature_kinds
-from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.process.posterior import COVARIANCE_NOISE
 from streamgp.process.row import LEARNED
 from streamgp.settings import FloatArray
 
@@ -38,58 +35,45 @@ ROUNDING = {"double": (2e-15, -1e-12), "single": (2e-6, -1e-4)}
 UNRESOLVED = {"double": 1e-9, "single": 1e-4}
 
 
-def refuse_unfit(model: OnlineGP, precision: str, own: dict[str, FloatArray]) -> None:
-    """Refuse a recipe that a GPU does not run, with the reason.
+def fits(model: OnlineGP) -> bool:
+    """Whether records have all of a model: a growing basis as most have it."""
+    parts, kernel, spent = model._features, model._features.kernel, model._budget
+    return (
+        parts.kind == feature_kinds.DICTIONARY
+        and isinstance(kernel, SquaredExponential | Matern)
+        and kernel.factors is None
+        and spent.absorb == budget.FITC
+        and spent.removal == budget.MARGINAL
+        and spent.evict in (budget.PAPER, budget.KL, budget.ERROR)
+        and not (model._memory.recalls or model._forgetting.injects or model._terms or model._estimate_power)
+        and model._mean is None
+        and model._likelihood.kind == observation.GAUSSIAN
+    )
+
+
+def refuse_single(model: OnlineGP, own: dict[str, FloatArray]) -> None:
+    """Refuse single precision where it was not shown to be safe.
 
     Args:
         model: the recipe.
-        precision: "double" or "single".
         own: hyperparameters that models have in place of the recipe's, by name; NaN: the recipe's.
     """
-    parts, kernel, spent = model._features, model._features.kernel, model._budget
-    growing, relative = parts.kind == feature_kinds.DICTIONARY, _least_relative_noise(model, own)
-    cannot = {
-        "features other than a basis that grows and Fourier": not (growing or isinstance(parts, Fourier)),
-        "kernels other than SquaredExponential and Matern": growing
-        and not (isinstance(kernel, SquaredExponential | Matern) and kernel.factors is None),
-        "a memory (depth above 1, a reservoir)": model._memory.recalls,
-        'budgets other than absorb="fitc", removal="marginal", evict="paper", "kl" or "error"': growing
-        and (
-            spent.absorb != budget.FITC
-            or spent.removal != budget.MARGINAL
-            or spent.evict not in (budget.PAPER, budget.KL, budget.ERROR)
-        ),
-        "forgetting other than back to the prior": model._forgetting.injects,
-        "a kernel over time (time=)": bool(model._terms),
-        "adapt=": model._adapt is not None,
-        "a prior mean (mean=)": model._mean is not None,
-        "estimate_power=True": model._estimate_power,
-        "a likelihood that is not Gaussian": model._likelihood.kind != observation.GAUSSIAN,
-        "noise=0": model._least_squares,
-        f"Fourier features with a noise below {COVARIANCE_NOISE:g} of the variance": (
-            isinstance(parts, Fourier) and relative < COVARIANCE_NOISE
-        ),  # they have the covariance form there
-    }
-    for what, asked in cannot.items():
-        if asked:
-            raise ValueError(f'device="cuda" does not run {what}; use device="cpu"')
-    if precision == "single":
-        if not growing:
-            why = "Fourier features were not shown to be safe in it"
-        elif relative >= least_noise(model, precision):
-            return
-        else:
-            pairs = ", or ".join(
-                f"novelty={novelty:g} and a noise of {noise:g} of the variance" for novelty, noise in SAFE
-            )
-            why = f"it needs at least {pairs}; got novelty={spent.novelty:g} and {relative:g}"
-        raise ValueError(f'precision="single" is not safe here: {why}. Use precision="double"')
+    if not fits(model):
+        why = (
+            "it is for a growing basis with SquaredExponential or Matern alone, without a memory, a kernel over time, "
+            "a mean or a likelihood of its own"
+        )
+    elif (relative := _least_relative_noise(model, own)) >= least_noise(model, "single"):
+        return
+    else:
+        pairs = ", or ".join(f"novelty={novelty:g} and a noise of {noise:g} of the variance" for novelty, noise in SAFE)
+        why = f"it needs at least {pairs}; got novelty={model._budget.novelty:g} and {relative:g}"
+    raise ValueError(f'precision="single" is not safe here: {why}. Use precision="double"')
 
 
 def _least_relative_noise(model: OnlineGP, own: dict[str, FloatArray]) -> float:
     """Of all models, over their variances."""
-    parts = model._features
-    recipe = {"noise": model._noise.min(), "variance": getattr(parts.kernel or parts, "variance", 1.0)}
+    recipe = {"noise": model._noise.min(), "variance": getattr(model._features.kernel, "variance", 1.0)}
     values = [
         np.where(np.isnan(own[name]), recipe[name], own[name]) if name in own else recipe[name] for name in recipe
     ]
@@ -98,19 +82,19 @@ def _least_relative_noise(model: OnlineGP, own: dict[str, FloatArray]) -> float:
 
 def least_noise(model: OnlineGP, precision: str) -> float:
     """Of a row, over the variance: below it a GPU would lose digits that the cores keep."""
-    if precision == "single":
-        return min((noise for novelty, noise in SAFE if model._budget.novelty >= novelty), default=np.inf)
-    return COVARIANCE_NOISE if isinstance(model._features, Fourier) else 0.0
+    if precision == "double":
+        return 0.0
+    return min((noise for novelty, noise in SAFE if model._budget.novelty >= novelty), default=np.inf)
 
 
-def refuse_large(shape: BasisShape | SpectralShape, shared: int) -> None:
+def refuse_large(shape: BasisShape, shared: int) -> None:
     """Refuse models whose records do not fit into the shared memory that a GPU has for each."""
     needed = shape.scratch["end"] * shape.bytes
     if needed > shared:
         raise ValueError(
             f"a model of this recipe takes {needed:,} bytes of shared memory in precision="
             f'"{"single" if shape.bytes == 4 else "double"}", and this GPU has {shared:,} for each; use fewer basis '
-            'points or frequencies, or device="cpu"'
+            'points, or device="cpu"'
         )
 
 
@@ -166,48 +150,28 @@ class Exchange:
         assert model._d is not None
         self._model, self._precision, self.number = model, precision, NUMBERS[precision]
         parts, d, p, size = model._features, model._d, model._shape.p or 1, np.dtype(self.number).itemsize
-        self._kernel, self._forms, self.half_life = parts.kernel, model._factored, float(model._forgetting.half_life)
-        self.shape: BasisShape | SpectralShape
-        if isinstance(parts, Fourier):
-            self.shape = SpectralShape(parts.features, d, size, p)
-        else:
-            assert parts.kernel is not None
-            program = parts.kernel.program(d, 1)
-            kernel, evict = int(program.operations[0, 0]), model._budget.evict
-            self.shape = BasisShape(model._budget.capacity, d, kernel, evict, size, p)
+        assert parts.kernel is not None
+        self._kernel, self.half_life = parts.kernel, float(model._forgetting.half_life)
+        program = parts.kernel.program(d, 1)
+        kernel, evict = int(program.operations[0, 0]), model._budget.evict
+        self.shape = BasisShape(model._budget.capacity, d, kernel, evict, size, p)
         self.least_noise = least_noise(model, precision)
         self._own = self._own_of(model)
         self._own_scales = self._own[SCALES : SCALES + d]
-        self._spread = self._own_scales / self._lengthscale  # 1, but for Fourier features
         self._places = covariance.places(self.shape.coordinates)
 
     def _own_of(self, model: OnlineGP) -> FloatArray:
         """What a model has of its own, in the order of record.py."""
-        state, d = model._state, self.shape.width
-        if self._kernel is None:  # Fourier features know their lengthscales by the spread of the frequencies
-            spread = np.sqrt(np.mean(state.frequencies**2, axis=0))
-            variance, scales = state.parameters[0], 1.0 / np.where(spread > 0.0, spread, 1.0)
-        else:
-            named = self._kernel.hyperparameters(state.parameters, d, 1)
-            variance, scales = named["variance"], np.asarray(named["lengthscale"])
+        state = model._state
+        named = self._kernel.hyperparameters(state.parameters, self.shape.width, 1)
+        variance, scales = named["variance"], np.asarray(named["lengthscale"])
         noise, unit = np.array([state.noise[0] / variance]), np.sqrt(np.array([variance], dtype=float))
         own: FloatArray = self._in_order(noise, unit, scales)[0]
         return own
 
-    @property
-    def _lengthscale(self) -> FloatArray:
-        """Of the recipe, (d,)."""
-        parts = self._model._features
-        if isinstance(parts, Fourier) and parts.given is None:
-            return np.resize(SquaredExponential(parts.lengthscale).values(self.shape.width, 1)[:-1], self.shape.width)
-        return self._own_scales
-
     def own(self, noise: FloatArray, variance: FloatArray, lengthscale: FloatArray) -> FloatArray:
         """What models have of their own, from noises and variances, (n,), and lengthscales, (n, 1) or (n, d)."""
-        parts = self._model._features
-        given = isinstance(parts, Fourier) and parts.given is not None  # frequencies that know no lengthscale
-        scales = self._own_scales if given else lengthscale * self._spread
-        return self._in_order(noise / variance, np.sqrt(variance), scales)
+        return self._in_order(noise / variance, np.sqrt(variance), lengthscale)
 
     def _in_order(self, noise: FloatArray, unit: FloatArray, scales: FloatArray) -> FloatArray:
         """The same, in the order of record.py, from noises in units of the kernel and units, (n,), (n,) and (n, d)."""
@@ -223,7 +187,7 @@ class Exchange:
 
     @property
     def shared(self) -> np.ndarray:
-        """What all models share, in the order of record.SHARED, and any frequencies in units of the inputs."""
+        """What all models share, in the order of record.SHARED."""
         model, precision = self._model, self._precision
         forgetting, kappa = model._forgetting, 1.0 + model._features.jitter
         rounding, negative = ROUNDING[precision]
@@ -237,8 +201,7 @@ class Exchange:
             UNRESOLVED[precision] * kappa,
             model._budget.novelty,
         ]
-        frequencies = model._state.frequencies * self._own_scales
-        return np.concatenate([shared, frequencies.ravel()]).astype(self.number)
+        return np.array(shared).astype(self.number)
 
     @property
     def blank(self) -> Kept:
@@ -259,9 +222,6 @@ class Exchange:
         for k, name in enumerate(COUNTS[:RESETS]):
             counts[k] = model._numbers.count(name)
         origin[d:] = state.clock[LEARNED : LEARNED + 1, 0]
-        if isinstance(shape, SpectralShape):
-            self._put_weights(record, *self._moments(state))
-            return kept
         unit, scales = own[UNIT], own[SCALES : SCALES + d]
         inverse = unit * solve_triangular(state.factor[:n, :n], np.eye(n))
         if n:
@@ -293,7 +253,6 @@ class Exchange:
     def _basis(self, record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The points, (d, capacity), and L in a record."""
         shape = self.shape
-        assert isinstance(shape, BasisShape)
         basis, L = shape.at["basis"], shape.at["L"]
         return (
             record[basis : basis + shape.width * shape.points].reshape(shape.width, shape.points),
@@ -318,9 +277,6 @@ class Exchange:
         numbers.counters["evictions"] = 0
         numbers.work.last_prediction[:] = 0.0
         state.clock[LEARNED : LEARNED + 1, 0] = origin[d:]
-        if isinstance(shape, SpectralShape):
-            self._write_moments(state, *self._weights(f, shape.points))
-            return
         n, unit = int(counts[POINTS]), own[UNIT]
         points = self._basis(f)[0][:, :n].T
         found = self._root(f, points, trusted)
@@ -348,25 +304,9 @@ class Exchange:
 
     def _prior(self, points: FloatArray) -> FloatArray:
         """The covariance of points, both in units of the kernel."""
-        assert self._kernel is not None
         variance = self._own[UNIT] ** 2
         K = self._kernel(points * self._own_scales) / variance if len(points) else np.zeros((0, 0))
         return np.asarray(K * (1.0 + self._model._features.jitter * np.eye(len(points))))
-
-    def _moments(self, state: Any) -> tuple[FloatArray, FloatArray]:
-        """Covariance and mean of the weights of Fourier features."""
-        n = self.shape.points
-        if not self._forms:
-            return _symmetric(state.covariance[0], n), state.mu
-        root = solve_triangular(np.triu(state.covariance[0]), np.eye(n))
-        return state.noise[0] * root @ root.T, root @ state.mu
-
-    def _write_moments(self, state: Any, S: FloatArray, mu: FloatArray) -> None:
-        if not self._forms:
-            state.covariance[0], state.mu[:] = np.tril(S), mu
-            return
-        R = cholesky(state.noise[0] * np.linalg.inv(S))
-        state.covariance[0], state.mu[:] = R, R @ mu
 
     # Repairs.
 
@@ -377,8 +317,6 @@ class Exchange:
         try:
             if not np.isfinite(kept.record).all():
                 raise LinAlgError("numbers that are not finite")
-            if isinstance(self.shape, SpectralShape):
-                return kept._replace(counts=counts)
             f, record = kept.record.astype(float), self.blank.record
             points = self._basis(f)[0][:, : counts[POINTS]].T
             found = self._root(f, points, trusted=False)

@@ -32,7 +32,6 @@ from streamgp.cuda.record import (
     SHARED,
     UNIT,
 )
-from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 
 SINGLE_REGISTERS = 80  # of a thread in single precision: more blocks are at work then, 6.2 for 6.8 ms
@@ -45,7 +44,7 @@ def threads_for(points: int) -> int:
 
 
 @cache
-def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -> Any:
+def kernel(shape: BasisShape, number: type, conditioned: bool) -> Any:
     """The compiled kernel for models of this shape.
 
     Args:
@@ -173,7 +172,7 @@ def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -
 
 
 @cache
-def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
+def inspection(shape: BasisShape, number: type) -> Any:
     """The kernel that looks at some models."""
     lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
     off = shape.build(gpu_lanes(lanes, number, scratch["meeting"])).off

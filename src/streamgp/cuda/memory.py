@@ -16,7 +16,6 @@ from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.gpu import AT_ONCE, find_unfit, gather, inspection, kernel, scatter, threads_for
 from streamgp.cuda.ptx import RELAXED, ask_for_shared, cuda, driver
 from streamgp.cuda.record import COUNTS, PREDICTED, ROW_TIME, SCALES, Look, UnfitError
-from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 
 UNASKED_SHARED = 48 * 1024  # bytes that a block gets without asking
@@ -73,7 +72,7 @@ class GpuMemory:
         half_life: by which they forget; 0: by rows.
     """
 
-    def __init__(self, shape: BasisShape | SpectralShape, number: type, shared: np.ndarray, half_life: float) -> None:
+    def __init__(self, shape: BasisShape, number: type, shared: np.ndarray, half_life: float) -> None:
         refuse_large(shape, cuda.get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self._shape, self._number, self._half_life = shape, number, half_life
         self._shared_by_all = cuda.to_device(shared)

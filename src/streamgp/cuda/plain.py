@@ -27,14 +27,13 @@ from streamgp.cuda.record import (
     Look,
     UnfitError,
 )
-from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 
 
 class PlainMemory:
     """See gpu.GpuMemory."""
 
-    def __init__(self, shape: BasisShape | SpectralShape, number: type, shared: np.ndarray, half_life: float) -> None:
+    def __init__(self, shape: BasisShape, number: type, shared: np.ndarray, half_life: float) -> None:
         self._shape, self._number, self._shared, self._half_life = shape, number, shared, half_life
         self._rows, self._meet = shape.build(one_lane(number)), row.build(one_lane(number), shape.bytes)
         self._records: np.ndarray = np.empty((0, shape.numbers), number)

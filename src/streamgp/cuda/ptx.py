@@ -13,6 +13,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 
+from streamgp.compiled.sources import digest
+
 vars(np).setdefault("row_stack", np.vstack)  # numba-cuda 0.30 looks for a name that NumPy 2.5 no longer has
 cuda: Any = importlib.import_module("numba.cuda")
 driver: Any = None  # the functions of the CUDA driver, which raise where they fail
@@ -30,7 +32,7 @@ ADDRESS = ir.IntType(64)
 # on disk by what they are made of.
 FAST = dict.fromkeys(("reassoc", "contract", "arcp"), True)
 SOURCES = sorted(path for folder in ("cuda", "fleet") for path in (Path(__file__).parents[1] / folder).glob("*.py"))
-DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
+DIGEST = hashlib.sha256(b"".join([*(path.read_bytes() for path in SOURCES), digest().encode()])).hexdigest()
 
 
 def cached_kernel(*, fastmath: Any = FAST, **options: Any) -> Callable[[Callable[..., None]], Any]:

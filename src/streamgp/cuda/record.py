@@ -20,8 +20,8 @@ FAR, TOO_FAR = 1e3, 1e5
 MOST_DEFECT = 0.05  # of L K L' from I, beyond which a record is made anew
 LINE = 128  # bytes to which records are aligned
 
-# What a row is learned with, in units of the kernel: first what all models share, behind which any frequencies stand
-# in a launch, and then what the model and the row have of their own (row.py).
+# What a row is learned with, in units of the kernel: first what all models share, then what the model and the row
+# have of their own (row.py).
 SHARED = (
     "scale",  # W <- scale W + fresh I, beta <- mean_scale beta before a row is learned
     "fresh",

@@ -12,7 +12,7 @@ from streamgp.contract.lanes import ISSUE, LEARN, TAKE, TRACK, Lanes, listed
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction, joined
 from streamgp.contract.saved import refuse_unlike
-from streamgp.contract.stackable import on, put, stack_of, stands_for_many, take
+from streamgp.contract.stackable import on, put, stands_for_many, take
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.workers import Workers
 from streamgp.settings import FloatArray
@@ -44,9 +44,8 @@ class CpuEngine:
     def __init__(self, model: StreamModel, size: int, threads: int) -> None:
         self._blank, self._model = self._prepared(model), self._prepared(model)
         self._workers = Workers(threads)
-        self._stack: list[np.ndarray] = []  # with room for models to come
+        self._stack = [(one, self._places_of(one)) for one in self._model._family()]
         self.size = 0
-        self._allot(size)
         self.add(size)
 
     checks_rows = False
@@ -56,6 +55,10 @@ class CpuEngine:
         twin = model.clone()
         twin._prepare(model._shape)
         return twin
+
+    def _places_of(self, one: Any) -> Any:
+        """Where the numbers of all models like one of the family are."""
+        return Places(one._stack())
 
     # Rows.
 
@@ -123,31 +126,17 @@ class CpuEngine:
 
     def add(self, count: int) -> None:
         """Add models at the end that have learned nothing."""
-        size = self.size + count
-        if size > len(self._stack[0]):
-            self._allot(size + int(SPARE * size))
-        for places, blank in zip(self._stack, stack_of(self._blank), strict=True):
-            _fill(places[self.size : size], blank[0])
-        self.size = size
-        self._restack()
-
-    def _allot(self, room: int) -> None:
-        """Make room for this many models; those there are stay."""
-        before, self._stack = self._stack, [_zeros(blank, room) for blank in stack_of(self._blank)]
-        for places, old in zip(self._stack, before, strict=False):
-            places[: self.size] = old[: self.size]
+        for one, places in self._stack:
+            places.add(count)
+            one._restack(places.arrays)
+        self.size += count
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
-        self._stack = [places[: self.size][which] for places in self._stack]
+        for one, places in self._stack:
+            places.keep(which)
+            one._restack(places.arrays)
         self.size = len(which)
-        self._restack()
-
-    def _restack(self) -> None:
-        """Let the model stand for those there are."""
-        arrays = iter([places[: self.size] for places in self._stack])
-        for one in self._model._family():
-            one._restack([next(arrays) for _ in one._stack()])
 
     # What can be read.
 
@@ -200,6 +189,13 @@ class CpuEngine:
     def rows_seen(self) -> np.ndarray:
         return np.array(self._counters()["rows_seen"])
 
+    def clock(self) -> FloatArray:
+        """When each model learned last; NaN: never."""
+        *_, process = self._model._family()
+        clock = process._numbers.stacked_array("clock")[:, 0]
+        last: FloatArray = np.where(np.isnan(clock), -np.inf, clock).max(axis=1)
+        return last
+
     def health(self) -> Health:
         """Repairs, an array with a number for each model."""
         counters = self._counters()
@@ -231,6 +227,35 @@ class CpuEngine:
         for i in wrong.tolist():
             self.put(i, self._blank)
         return wrong
+
+
+class Places:
+    """The numbers of models of a kind, in arrays with room for models to come.
+
+    Args:
+        blank: those of one that has learned nothing, (1, ...) each.
+    """
+
+    def __init__(self, blank: list[np.ndarray]) -> None:
+        self._blank, self._size = [array.copy() for array in blank], 0
+        self._rooms = [_zeros(array, 0) for array in blank]
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """Of the models there are."""
+        return [room[: self._size] for room in self._rooms]
+
+    def add(self, count: int) -> None:
+        before, size = self._size, self._size + count
+        for at, (blank, room) in enumerate(zip(self._blank, self._rooms, strict=True)):
+            if size > len(room):
+                self._rooms[at] = _zeros(blank, size + int(SPARE * before))
+                self._rooms[at][:before] = room[:before]
+            _fill(self._rooms[at][before:size], blank[0])
+        self._size = size
+
+    def keep(self, which: np.ndarray) -> None:
+        self._rooms, self._size = [array[which] for array in self.arrays], len(which)
 
 
 def _zeros(blank: np.ndarray, size: int) -> np.ndarray:

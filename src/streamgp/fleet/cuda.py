@@ -164,13 +164,17 @@ class CudaEngine:
         if rows.conditions is None:
             return None
         noise = noise_of(rows.conditions, rows.each(self._noise)[:, None])[:, 0]
-        least = self._exchange.least_noise * rows.each(self._own[:, UNIT]) ** 2
+        self.refuse_noise(rows, noise)
+        return np.column_stack([noise, rows.conditions[:, TIME]])
+
+    def refuse_noise(self, rows: Rows, noise: FloatArray, unit: Any = 1.0) -> None:
+        """Refuse rows whose own noise, in this unit, is too small for the precision."""
+        least = self._exchange.least_noise * (rows.each(self._own[:, UNIT]) * unit) ** 2
         for row in np.flatnonzero(noise < least)[:1]:
             raise ValueError(
                 f'noise must be at least {least[row]:g} on device="cuda" with this recipe and precision; got '
                 f'{noise[row]:g}. Nothing was learned; use device="cpu" for more exact rows'
             )
-        return np.column_stack([noise, rows.conditions[:, TIME]])
 
     def _look(self, models: int, rows: int) -> Look:
         """Which models are looked at after these rows: in single precision some, others after the next call."""
@@ -317,7 +321,7 @@ class CudaEngine:
         origins, clocks = np.split(named["origins"], [self._exchange.shape.width], axis=1)  # NaN: nothing learned yet
         if not (np.isfinite(named[RECORDS]).all() and np.isfinite(origins).all()) or np.isinf(clocks).any():
             raise SnapshotError("the records or origins of the snapshot hold numbers that are not finite")
-        counts, capacity = named["counts"], getattr(self._exchange.shape, "points", 0)
+        counts, capacity = named["counts"], self._exchange.shape.points
         if self._turn < 0 or (counts < 0).any() or (counts[:, POINTS] > capacity).any():
             raise SnapshotError(f"the counts of the snapshot are below 0, or more than {capacity} points")
 

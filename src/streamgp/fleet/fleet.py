@@ -107,7 +107,7 @@ class Fleet(Models):
         self._recipe: StreamModel = model.clone()
         self._settings["model"] = self._recipe
         self._together = fits(model)  # one object stands for all models
-        self._whole = device == "cuda" and isinstance(model, OnlineGP)  # nothing of the models is on the cores
+        self._whole = device == "cuda" and isinstance(model, OnlineGP) and devices.is_for_lanes(model, pending > 0)
         self._device = device, precision
         self._threads = threads
         self._places = pending
@@ -275,9 +275,9 @@ class Fleet(Models):
             assert self._waiting is not None
             parts, places = [], []
             for part, where in rows.turns():
-                numbers = self._engine.rows_seen()[part.models, None]
+                numbers = self._engine.rows_seen()[part.models, None] if self._watch is not None else None
                 columns, kept = self._engine.issue(part)
-                if self._watch is not None:  # by which the row is judged when its target comes
+                if numbers is not None:  # by which the row is judged when its target comes
                     kept = np.hstack([kept, numbers, columns.transpose(1, 0, 2).reshape(len(kept), -1)])
                 tickets[where] = self._waiting.put(part.models, kept)
                 parts.append(columns)
@@ -452,8 +452,8 @@ class Fleet(Models):
         """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
         if not self._whole:
             raise TypeError(
-                'X is on a GPU, and this fleet is not: build it with device="cuda" and a bare recipe, or hand over '
-                "NumPy arrays"
+                'X is on a GPU, and this fleet takes no such rows: build it with device="cuda" and a bare recipe with '
+                "a growing basis, such as KRLST, or hand over NumPy arrays"
             )
         if (self._shape.p or 1) > 1:
             raise ValueError(

@@ -134,7 +134,7 @@ class GpuWrappers:
         find_beyond[AT_ONCE, AT_ONCE, stream](X, Y, int(asked.mode != PREDICTED), largest, found)
         entering(shape.for_rows)[blocks, THREADS, stream](
             *(self._named[name] for name in Standard._fields),
-            *(*which, X, Y, given, self._nobody, found, step, asked.mode, int(asked.conditioned)),
+            *(*which, X, Y, given, own, self._nobody, found, step, asked.mode, int(asked.conditioned)),
             *(self._warmup, asked.bound),
             *(into, targets, inside.known),
         )

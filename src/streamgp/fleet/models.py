@@ -17,7 +17,7 @@ from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.fleet import devices, own
 from streamgp.fleet.alarms import Watch
-from streamgp.fleet.around import AroundEngine
+from streamgp.fleet.cpu import CpuEngine
 from streamgp.fleet.cuda import RECORDS, CudaEngine
 from streamgp.fleet.devices import Engine
 from streamgp.fleet.late import Waiting
@@ -48,7 +48,7 @@ class Models(Saved):
     _device: tuple[str, str]
     _threads: int | None
     _together: bool  # one object stands for all models
-    _whole: bool  # nothing of the models is on the cores
+    _whole: bool  # rows that are on a GPU are taken there
     _places: int
     _rate: Any
     _engine: Engine | None = None
@@ -59,7 +59,7 @@ class Models(Saved):
         if (self._shape.d, self._shape.p) != (shape.d, shape.p):
             (prototype, _), *_ = own.recipes(self._recipe, self._own, np.arange(min(1, self.size)))
             prototype._prepare(shape)
-            engine = devices.engine(*self._device, prototype, self.size, self._threads)
+            engine = devices.engine(*self._device, prototype, self.size, self._threads, self._places > 0)
             if self._own:
                 self._begin_models(engine, np.arange(self.size), shape)
             if self._engine is not None:  # rows have come, but no target: memories are carried over
@@ -123,9 +123,9 @@ class Models(Saved):
         assert self._engine is not None
         own = self._own_arrays()
         models = {name: array for name, array in saved.items() if name not in own}
-        device, precision = self._device
-        here = "" if device == "cpu" else np.dtype(NUMBERS[precision]).name
-        if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same device and precision
+        on_lanes = devices.uses_lanes(self._engine)
+        here = np.dtype(NUMBERS[self._device[1]]).name if on_lanes else ""
+        if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same kind of numbers
             refuse_unlike({name: saved[name] for name in own if name in saved}, own)
             self._engine.restore(models)
         else:
@@ -189,11 +189,8 @@ class Models(Saved):
         """When each model learned last; NaN: never."""
         if self._engine is None:
             return np.full(self.size, np.nan)
-        if isinstance(self._engine, CudaEngine | AroundEngine):
-            return self._engine.clock()
-        clock = next(array for name, array in self._engine.arrays().items() if name.endswith("clock"))
-        last: FloatArray = np.where(np.isnan(clock[:, 0]), -np.inf, clock[:, 0]).max(axis=1)
-        return last
+        assert isinstance(self._engine, CpuEngine | CudaEngine)
+        return self._engine.clock()
 
     # What comes and goes.
 

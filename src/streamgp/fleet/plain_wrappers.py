@@ -54,16 +54,17 @@ class PlainWrappers:
         s, Y = self._standard(), Y.copy()
         into, targets = np.empty_like(X), np.empty_like(Y)
         known = np.empty((len(models), self._shape.outputs), np.int64)
-        conditions = np.empty((0, ROW_TIME + 1)) if given is None else given
+        conditions = np.empty((0, ROW_TIME + 1)) if given is None else given.copy()
         rows = [
             (k, step, starts[k + 1] - starts[k]) if step else (starts[k] - starts[0], 1, starts[k + 1] - starts[k])
             for k in range(len(models))
         ]
         for k, i in enumerate(models.tolist()):
             self._functions.enter(
-                *(s, i, k, *rows[k], X, Y, conditions, NOBODY, given is not None, learned),
+                *(s, i, k, *rows[k], X, Y, conditions, self._memory._own, NOBODY, given is not None, learned),
                 *(self._warmup, bound, into, targets, known),
             )
+        given = None if given is None else conditions
         out = self._memory.run(models, starts, into, targets, given, mode, step, look, bound)
         told = np.empty((self._shape.told, *Y.shape))
         for k, i in enumerate(models.tolist()):

@@ -1,20 +1,22 @@
-"""WrappedEngine: wrappers and processes on a GPU, as long as nothing is asked that only the cores do."""
+"""WrappedEngine: wrappers on a GPU around processes there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from streamgp.contract.conditions import WEIGHT
-from streamgp.contract.model import StreamModel
+from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.contract.saved import refuse_unlike
 from streamgp.cuda.record import COUNTED, PREDICTED, Look, UnfitError
-from streamgp.fleet.around import AroundEngine
+from streamgp.fleet.cpu import CpuEngine
 from streamgp.fleet.cuda import CudaEngine, Memory
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.wrapping import COUNTER, AroundShape, Model, Plan
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
 from streamgp.wrappers.calibrated import Calibrated
@@ -60,7 +62,7 @@ class Wrappers(Protocol):
 
 
 def fits(model: StreamModel) -> bool:
-    """Whether a GPU runs the wrappers of models like this one, too; otherwise the cores do."""
+    """Whether a GPU runs the wrappers of models like this one, too."""
     *around, _ = model._family()
     return [type(one) for one in around] in ([Standardize], [Calibrated], [Calibrated, Standardize])
 
@@ -88,15 +90,34 @@ def shape_of(model: StreamModel) -> tuple[AroundShape, int, np.ndarray]:
     return shape, 0 if standard is None else standard._warmup, plan
 
 
-class WrappedEngine(AroundEngine):
-    """Keeps the wrappers of all models where they were used last, mostly on the GPU.
+class Elsewhere(OnlineGP):
+    """The process within the wrappers that stand for all: its numbers are those of an engine."""
 
-    Rows that wait for their targets, and rows with a noise of their own, go through the wrappers on the cores.
+    @classmethod
+    def of(cls, model: OnlineGP) -> Self:
+        twin = object.__new__(cls)
+        vars(twin).update(vars(model))
+        return twin
+
+    def _stack(self) -> list[np.ndarray]:
+        return []
+
+    def _restack(self, arrays: list[np.ndarray]) -> None:
+        """Nothing: the numbers are on the GPU."""
+
+    def _stacked_arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        """Nothing: the engine does."""
+
+
+class WrappedEngine(CpuEngine):
+    """Keeps the wrappers of all models on the GPU, and on the cores as long as somebody reads or changes them there.
 
     Args:
         model: of the recipe, prepared for the shape of the rows, with nothing learned.
         size: how many models there are.
-        threads: that run wrappers on the cores at the same time.
         processes: their engine, without models so far.
         kind: (memory, shape, warmup, plan) -> the wrappers.
     """
@@ -107,16 +128,22 @@ class WrappedEngine(AroundEngine):
         self,
         model: StreamModel,
         size: int,
-        threads: int,
         processes: CudaEngine,
         kind: Callable[[Memory, AroundShape, int, np.ndarray], Wrappers],
     ) -> None:
+        self._processes = processes
         self._around_shape, self._warmup, plan = shape_of(model)
         self._wrappers = kind(processes._memory, self._around_shape, self._warmup, plan)
         self._largest = model._largest
-        self._newer_here, self._newer_there, self._waits = True, False, False
+        self._newer_here, self._newer_there = True, False
         self._kept = np.zeros(0, np.int64)  # rows of each warm-up, while the wrappers are on the GPU
-        super().__init__(model, size, threads, processes)
+        super().__init__(model, size, 1)
+
+    def _prepared(self, model: StreamModel) -> StreamModel:
+        twin = super()._prepared(model)
+        *_, around, process = twin._family()
+        around._within = Elsewhere.of(process)
+        return twin
 
     # Where the wrappers are.
 
@@ -136,10 +163,6 @@ class WrappedEngine(AroundEngine):
                 self._kept = mine["kept"][:, 0].copy()
         self._newer_here, self._newer_there = False, True
 
-    def _on(self, rows: Rows) -> Any:
-        self._bring_here()
-        return super()._on(rows)
-
     def _named(self) -> dict[str, np.ndarray]:
         self._bring_here()
         return super()._named()
@@ -147,31 +170,66 @@ class WrappedEngine(AroundEngine):
     def add(self, count: int) -> None:
         self._bring_here()
         super().add(count)
+        self._processes.add(count)
 
     def keep(self, which: np.ndarray) -> None:
         self._bring_here()
         super().keep(which)
+        self._processes.keep(which)
 
     def take(self, i: int, model: StreamModel) -> None:
-        if not self._newer_there:
-            super().take(i, model)
-            return
         mine = _numbers(model)
-        for name, array in self._wrappers.down(tuple(mine), np.array([i])).items():
-            mine[name][...] = array
+        if self._newer_there:
+            for name, array in self._wrappers.down(tuple(mine), np.array([i])).items():
+                mine[name][...] = array
+        else:
+            for name, array in _numbers(self._model).items():
+                mine[name][0] = array[i]
         *_, process = model._family()
         self._processes.take(i, process)
 
     def put(self, i: int, model: StreamModel) -> None:
-        if not self._newer_there:
-            super().put(i, model)
-            return
         mine = _numbers(model)
-        self._wrappers.write(np.array([i]), {name: _dense(array) for name, array in mine.items()})
-        if "kept" in mine:
-            self._kept[i] = mine["kept"][0, 0]
+        if self._newer_there:
+            self._wrappers.write(np.array([i]), {name: _dense(array) for name, array in mine.items()})
+            if "kept" in mine:
+                self._kept[i] = mine["kept"][0, 0]
+        else:
+            for name, array in _numbers(self._model).items():
+                array[i] = mine[name][0]
         *_, process = model._family()
         self._processes.put(i, process)
+
+    # What can be read.
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self._named() | self._processes.arrays()
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        mine = self._named()
+        refuse_unlike({name: saved[name] for name in mine if name in saved}, mine)
+        self._processes.restore({name: array for name, array in saved.items() if name not in mine})
+        for name, array in mine.items():
+            array[...] = saved[name]
+
+    def check_restored(self) -> None:
+        super().check_restored()
+        self._processes.check_restored()
+
+    def clock(self) -> FloatArray:
+        return self._processes.clock()
+
+    def rows_seen(self) -> np.ndarray:
+        return self._processes.rows_seen()
+
+    def health(self) -> Health:
+        return self._processes.health()._replace(**self._fill_values())
+
+    def broken(self) -> np.ndarray:
+        return self._processes.broken()
+
+    def refresh(self) -> np.ndarray:
+        return self._processes.refresh()
 
     def _fill_values(self) -> dict[str, Any]:
         if not self._newer_there:
@@ -183,15 +241,7 @@ class WrappedEngine(AroundEngine):
 
     # Rows.
 
-    def _goes_there(self, rows: Rows) -> bool:
-        plain = rows.conditions is None or bool(np.isnan(rows.conditions[:, WEIGHT:]).all())
-        return plain and not self._waits
-
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
-        if not self._goes_there(rows):
-            self._refuse_unfit(rows)
-            found = super().advance(rows.grouped(), report)
-            return None if found is None else _as_came(found, rows)
         self._bring_there()
         if not self._cold(rows).any():
             return self._prediction(self._run(rows, COUNTED, report))
@@ -206,21 +256,10 @@ class WrappedEngine(AroundEngine):
         return self._prediction(told if report else None)
 
     def predict(self, rows: Rows) -> Prediction:
-        if not self._goes_there(rows):
-            self._refuse_unfit(rows)
-            return _as_came(super().predict(rows.grouped()), rows)
         self._bring_there()
         prediction = self._prediction(self._run(rows, PREDICTED, True))
         assert prediction is not None
         return prediction
-
-    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        self._waits = True
-        return super().issue(rows)
-
-    def resolve(self, rows: Rows, kept: FloatArray) -> None:
-        self._waits = True
-        super().resolve(rows, kept)
 
     def _refuse_unfit(self, rows: Rows) -> None:
         """Refuse rows before any of them is taken, where they are taken one after the other."""
@@ -239,7 +278,7 @@ class WrappedEngine(AroundEngine):
     def _run(self, rows: Rows, mode: int, report: bool) -> FloatArray | None:
         processes, learned = self._processes, mode != PREDICTED
         Y = np.full((len(rows.X), self._around_shape.outputs), np.nan) if rows.Y is None else rows.Y
-        given = processes._given(rows) if learned else None
+        given = self._given(rows) if learned else None
         look = processes._look(len(rows.models), len(rows.X)) if learned else Look()
         try:
             told = self._wrappers.run(
@@ -251,6 +290,17 @@ class WrappedEngine(AroundEngine):
         if learned:
             processes._mend(rows.models, look)
         return told
+
+    def _given(self, rows: Rows) -> FloatArray | None:
+        """What rows have of their own, (n, 2): noises in the units of the targets, NaN where there is none; times."""
+        if rows.conditions is None:
+            return None
+        noises = rows.conditions[:, NOISE]
+        if self._processes._single and not np.isnan(noises).all():
+            scaled = self._around_shape.standard
+            units = rows.each(self._wrappers.down(("target_scale",))["target_scale"][:, 0]) if scaled else 1.0
+            self._processes.refuse_noise(rows, noises, units)
+        return np.ascontiguousarray(np.column_stack([noises, rows.conditions[:, TIME]]))
 
     def _count(self, models: np.ndarray) -> None:
         """One more row of each of these models was kept, if it is in its warm-up; renew those that are due."""
@@ -299,10 +349,3 @@ def _one_by_one(rows: Rows) -> Iterator[tuple[Rows, Any]]:
     for begin in range(0, len(rows.X), rows.step):
         where = slice(begin, begin + rows.step)
         yield Rows(rows.models, starts, *rows._at(where)), where
-
-
-def _as_came(prediction: Prediction, rows: Rows) -> Prediction:
-    """Predictions of grouped rows, arranged as they came."""
-    if not rows.step:
-        return prediction
-    return prediction[np.arange(len(rows.X)).reshape(rows.step, -1).T.ravel()]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from streamgp.compiled import uncompiled
 from streamgp.contract import lanes
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.conditions import NOISE, TIME, WEIGHT
+from streamgp.contract.conditions import NOISE, TIME
 from streamgp.cuda.record import NOISE as LEARNED_WITH
 from streamgp.cuda.record import ROW_NOISE, ROW_TIME, SHARED, UNIT
 from streamgp.wrappers import conformal, outliers, scaling
@@ -121,8 +121,8 @@ class Functions(NamedTuple):
     """What a target runs for one model; its rows are ``count`` many from ``first`` on, ``apart`` from each other.
 
     Args:
-        enter: (s, i, k, first, apart, count, X, Y, given, nobody, conditioned, learned, warmup, bound, into, targets,
-            known): screen targets, keep rows of a warm-up, and write rows in standard units.
+        enter: (s, i, k, first, apart, count, X, Y, given, own, nobody, conditioned, learned, warmup, bound, into,
+            targets, known): screen targets, keep rows of a warm-up, and write rows in standard units.
         leave: (target_shift, target_scale, i, k, first, apart, count, out, own, known, told): predictions in the units
             of the targets.
         renew: (s, i, k, begin, states, nobody, own, warmup, bound, into, targets, given): take units anew, and write
@@ -210,6 +210,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
             s.conditions[i, at, j] = nan
         if conditioned:
             s.conditions[i, at, TIME] = given[t, ROW_TIME]
+            s.conditions[i, at, NOISE] = given[t, ROW_NOISE]
         s.kept[i, 0] = at + 1
 
     @jit
@@ -221,6 +222,14 @@ def build(on: Thread, shape: AroundShape) -> Functions:
             if s.scaled[i, j] == 0.0 and far > warmup * rounding * max(abs(y), abs(shift)):
                 s.target_scale[i, j] = min(max(far, TINY), FAR)
                 s.scaled[i, j], known[k, j] = 1.0, r + 1
+
+    @jit
+    def noise_in_units(s: Any, i: Any, asked: Any, own: Array) -> Any:
+        """What a row is learned with: its own noise, or the model's."""
+        if asked != asked:
+            return own[i, OWN_NOISE] * (own[i, UNIT] * own[i, UNIT])
+        scale = s.target_scale[i, 0] if in_units else 1.0
+        return asked / (scale * scale)
 
     @jit
     def write_row(s: Any, i: Any, x: Array, y: Array, into: Array, targets: Array, t: Any, bound: Any) -> None:
@@ -243,6 +252,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         X: Array,
         Y: Array,
         given: Array,
+        own: Array,
         nobody: Array,
         conditioned: Any,
         learned: Any,
@@ -266,6 +276,8 @@ def build(on: Thread, shape: AroundShape) -> Functions:
             write_row(s, i, X[t], Y[t], into, targets, t, bound)
             if learned and cold:
                 keep_row(s, i, X, Y, given, t, conditioned)
+            if conditioned:
+                given[t, ROW_NOISE] = noise_in_units(s, i, given[t, ROW_NOISE], own)
             t += apart
 
     @jit
@@ -353,14 +365,9 @@ def build(on: Thread, shape: AroundShape) -> Functions:
                 for r in range(n):
                     if Y[r, j] != Y[r, j] and s.targets[i, r, j] == s.targets[i, r, j]:
                         s.screen[i, j, refused] += 1.0
-        noise = own[i, OWN_NOISE] * (own[i, UNIT] * own[i, UNIT])
         for r in range(n):
             t = begin + r
-            asked, weight = s.conditions[i, r, NOISE], s.conditions[i, r, WEIGHT]
-            scale = s.target_scale[i, 0]
-            given[t, ROW_NOISE] = noise / (weight if weight == weight else 1.0)
-            if asked == asked:
-                given[t, ROW_NOISE] = asked / (scale * scale)
+            given[t, ROW_NOISE] = noise_in_units(s, i, s.conditions[i, r, NOISE], own)
             given[t, ROW_TIME] = s.conditions[i, r, TIME]
             write_row(s, i, s.rows[i, r], Y[r], into, targets, t, bound)
         if n == warmup:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, WHOLES, compile_now, compiled, entry, inlined, uncompiled
-from streamgp.linalg.vector import dot
+from streamgp.linalg.vector import as_row, dot
 
 Array = NDArray
 
@@ -268,7 +268,7 @@ def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Arra
 @compiled
 def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array) -> float:
     """k(x, x)."""
-    alone = x.reshape(1, x.size)
+    alone = as_row(x)
     cross(operations, theta, alone, alone.shape[0], x, out, work)  # for a literal 1 Numba would compile it again
     return out[0]  # type: ignore[no-any-return]
 

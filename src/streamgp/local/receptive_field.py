@@ -96,9 +96,9 @@ def begin_direction(m: Model, g: int, i: int) -> None:
 
 
 @compiled
-def row_of(M: Array, k: int, i: int, d: int) -> Array:
-    """Row i of M, whose entries begin at k: its diagonal, or from there to its end."""
-    return M[k : k + (1 if M.size == d else d - i)]
+def entries(M: Array, i: int, d: int) -> int:
+    """How many entries of row i of M are kept: its diagonal, or from there to its end."""
+    return 1 if M.size == d else d - i
 
 
 @compiled
@@ -251,7 +251,7 @@ def metric_derivatives(
     gradient, curvature, k = m.gradient, m.curvature, 0
     metric_of(M, D)
     for i in range(dx.size):
-        row = row_of(M, k, i, dx.size)
+        row = M[k : k + entries(M, i, dx.size)]
         row2 = dot(row, row, row.size)
         for j in range(i, i + row.size):
             # q = |M dx|^2: dq/dM_ij = 2 z_i dx_j, and w = exp(-q/2)
@@ -272,7 +272,7 @@ def metric_of(M: Array, D: Array) -> None:
     for i in range(D.shape[0]):
         fill(D[i], D.shape[0], 0.0)
     for r in range(D.shape[0]):
-        row = row_of(M, k, r, D.shape[0])
+        row = M[k : k + entries(M, r, D.shape[0])]
         for i in range(row.size):
             for j in range(row.size):
                 D[r + i, r + j] += row[i] * row[j]

@@ -31,6 +31,7 @@ class CompiledModel(StreamModel):
     _memory: Memory
     _state: SimpleNamespace  # the arrays of the numbers
     _run: Any  # the compiled loop (process/loop.py)
+    _needs_cores = ""  # what of it a GPU could not run
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""

@@ -130,6 +130,14 @@ class OnlineGP(CompiledModel):
             self._state.clock[SEEN:] = before.clock[SEEN:, :1]
             self._state.spacing[:] = before.spacing
 
+    @property
+    def _needs_cores(self) -> str:  # type: ignore[override]
+        if self._adapt is not None:
+            return "adapt=, which moves hyperparameters by eigenvalues"
+        if self._forgetting.injects:
+            return "forgetting by injection, which bounds eigenvalues"
+        return "" if self._batch == 1 else "batch= above 1"
+
     def _weights_in_use(self) -> int:
         return rare.weights_in_use(self._numbers)
 

@@ -1,0 +1,194 @@
+"""Columns: the models of a kind in the memory of a GPU, where their loop runs as on the cores."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from streamgp.arrays import Numbers
+from streamgp.settings import FloatArray
+
+
+class Place(Protocol):
+    """A memory, and what runs there."""
+
+    def zeros(self, rows: int, columns: int) -> Any:
+        """An array of floats."""
+
+    def move(self, source: Any, which: np.ndarray, target: Any) -> None:
+        """Write these columns of an array into the first ones of another."""
+
+    def read(self, array: Any, rows: slice) -> FloatArray:
+        """Some of the rows of an array."""
+
+    def write(self, array: Any, rows: slice, values: FloatArray) -> None:
+        """Replace them."""
+
+    def read_column(self, array: Any, i: int) -> FloatArray: ...
+
+    def write_columns(self, array: Any, which: np.ndarray, values: FloatArray) -> None:
+        """Replace columns by one of these numbers for all, (numbers,)."""
+
+    def run(self, loop: Any, numbers: Numbers, array: Any, given: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Let a loop do operations of the models in columns, which have the plan of these numbers.
+
+        Args:
+            loop: of the kind (process/loop.py).
+            numbers: of a model that has learned nothing.
+            array: of the columns.
+            given: to the loop: models, starts, operations, X, Y, conditions, kept and out; the last two are written.
+
+        Returns:
+            The status of each model.
+        """
+
+
+class Columns:
+    """Models of one kind: a column has the counters of a model, then its buffer.
+
+    ``records`` and ``buffers`` stand for the arrays that the models would have on the cores: what is read from them is
+    a copy, and what is written goes there.
+
+    Args:
+        numbers: of a model that has learned nothing.
+        place: the memory.
+        loop: of the kind.
+    """
+
+    def __init__(self, numbers: Numbers, place: Place, loop: Any) -> None:
+        self.blank, self._place, self._loop, self._lock = numbers, place, loop, Lock()
+        self.size = 0
+        self._array = place.zeros(len(numbers.counted) + numbers.buffers.shape[1], 0)
+        self.records, self.buffers = Records(self), Buffers(self)
+
+    def __call__(self, records: Any, buffers: Any, *given: Any) -> tuple[int, int, int]:
+        """As the loop; threads that share out the models take turns."""
+        models, starts, ops, X, Y, conditions, kept, out, *_ = given
+        starts = starts if starts.size else np.array([0, len(ops)])
+        with self._lock:
+            status = self._place.run(
+                self._loop, self.blank, self._array, (models, starts, ops, X, Y, conditions, kept, out)
+            )
+        for k in np.flatnonzero(status)[:1]:
+            return int(status[k]), int(k), int(starts[k])
+        return 0, -1, -1
+
+    # Models.
+
+    def add(self, count: int) -> None:
+        """Add models at the end that have learned nothing."""
+        before = self.size
+        self._move(np.arange(before), before + count)
+        blank = np.concatenate([self.of_counters(self.blank.records[0]["counters"]), self.blank.buffers[0]])
+        self._place.write_columns(self._array, np.arange(before, self.size), blank)
+
+    def keep(self, which: np.ndarray) -> None:
+        """Keep these models only, in this order."""
+        self._move(which, len(which))
+
+    def _move(self, which: np.ndarray, size: int) -> None:
+        array = self._place.zeros(self._array.shape[0], size)
+        self._place.move(self._array, which, array)
+        self._array, self.size = array, size
+
+    # What stands for their arrays.
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [self.records, self.buffers]
+
+    @property
+    def counted(self) -> int:
+        return len(self.blank.counted)
+
+    def of_counters(self, counters: np.ndarray) -> FloatArray:
+        """The numbers of counters, (counters, ...): floats of the same bits."""
+        found: FloatArray = np.stack([np.asarray(counters[name]) for name in self.blank.counted]).view(np.float64)
+        return found
+
+    def as_counters(self, numbers: FloatArray) -> np.ndarray:
+        """Counters, (n,), of which these are the numbers, (counters, n)."""
+        counters = np.empty(numbers.shape[1], self.blank.records.dtype["counters"])
+        for name, row in zip(self.blank.counted, np.ascontiguousarray(numbers).view(np.int64), strict=True):
+            counters[name] = row
+        return counters
+
+    def read(self, rows: slice) -> FloatArray:
+        return self._place.read(self._array, rows)
+
+    def write(self, rows: slice, values: FloatArray) -> None:
+        self._place.write(self._array, rows, values)
+
+    def read_column(self, i: int) -> FloatArray:
+        return self._place.read_column(self._array, i)
+
+    def write_columns(self, which: np.ndarray, rows: slice, values: FloatArray) -> None:
+        """Replace some numbers of some models, the same in all."""
+        if len(which) == 1:
+            column = self.read_column(int(which[0]))
+            column[rows] = values
+            self._place.write_columns(self._array, which, column)
+            return
+        array = self.read(rows)
+        array[:, which] = values[:, None]
+        self.write(rows, array)
+
+
+class Records:
+    """Stands for the records of models, of which the counters alone are their own."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return self._columns.size
+
+    @property
+    def _rows(self) -> slice:
+        return slice(0, self._columns.counted)
+
+    def __getitem__(self, which: Any) -> Any:
+        columns = self._columns
+        if which == "counters":
+            return columns.as_counters(columns.read(self._rows))
+        record = columns.blank.records[0].copy()
+        record["counters"] = columns.as_counters(columns.read_column(which)[self._rows, None])[0]
+        return record
+
+    def __setitem__(self, which: Any, values: Any) -> None:
+        numbers = self._columns.of_counters(values["counters"])
+        if which is Ellipsis:
+            self._columns.write(self._rows, numbers)
+        else:
+            self._columns.write_columns(np.atleast_1d(which), self._rows, numbers)
+
+
+class Buffers:
+    """Stands for the buffers of models."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return self._columns.size
+
+    @property
+    def _begin(self) -> int:
+        return self._columns.counted
+
+    def __getitem__(self, which: Any) -> FloatArray:
+        if isinstance(which, tuple):  # some numbers of all models
+            numbers = which[1]
+            return np.ascontiguousarray(
+                self._columns.read(slice(self._begin + numbers.start, self._begin + numbers.stop)).T
+            )
+        return self._columns.read_column(which)[self._begin :]
+
+    def __setitem__(self, which: Any, values: Any) -> None:
+        rows = slice(self._begin, None)
+        if which is Ellipsis:
+            self._columns.write(rows, np.ascontiguousarray(values.T))
+        else:
+            self._columns.write_columns(np.atleast_1d(which), rows, values)

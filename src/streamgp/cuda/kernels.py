@@ -1,0 +1,304 @@
+"""Kernels made of the loops of the cores: one thread of a GPU runs the operations of a model.
+
+Nothing is written twice. The text of a loop, and of all that it calls, is compiled for the other target, where a model
+is a column: first its counters, then its buffer, each number beside those of the other models, so that threads that run
+side by side read side by side. Record and plan are the same for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+from functools import cache, reduce
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from streamgp import arrays, compiled
+from streamgp.compiled import uncompiled
+from streamgp.compiled.kinds import INTEGERS
+from streamgp.contract import checks
+from streamgp.cuda.ptx import FAST, cached_kernel, cuda, intrinsic
+from streamgp.linalg import vector
+from streamgp.process.adapt import sngd
+
+extend: Any = importlib.import_module("numba.cuda.extending")
+types: Any = importlib.import_module("numba.cuda.types")
+building: Any = importlib.import_module("numba.cuda.cgutils")
+templates: Any = importlib.import_module("numba.cuda.typing.templates")
+libdevice: Any = importlib.import_module("numba.cuda.libdevice")
+NUMBER = 8  # bytes
+OWN = "streamgp"  # the package whose functions are compiled
+
+
+class ColumnType(types.Type):  # type: ignore[misc]
+    """A model on a GPU: pointers to the record of all and to its own first number, and how far its numbers lie apart.
+
+    Args:
+        record: the type of the record.
+    """
+
+    def __init__(self, record: Any) -> None:
+        self.record, self.counters = record, list(record.typeof("counters").fields)
+        super().__init__(f"Column{hashlib.sha256(record.name.encode()).hexdigest()[:15]}")
+
+    def array(self, name: str) -> Any:
+        """The type of an array, also of the whole ``buffer``; None: there is none of this name."""
+        at = self.record.typeof("at")
+        if name == "buffer":
+            return types.Array(types.float64, 1, "A")
+        if name not in at.fields:
+            return None
+        start, *axes = at.typeof(name).fields
+        return types.Array(types.int64 if start == INTEGERS else types.float64, len(axes), "A")
+
+
+class CountersType(types.Type):  # type: ignore[misc]
+    """The counters of a column."""
+
+    def __init__(self, column: ColumnType) -> None:
+        self.names = column.counters
+        super().__init__(f"Counters{column.name}")
+
+
+@extend.register_model(ColumnType)
+class _Column(extend.models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: ColumnType) -> None:
+        numbers = types.CPointer(types.float64)
+        super().__init__(manager, kind, [("record", kind.record), ("numbers", numbers), ("apart", types.intp)])
+
+
+@extend.register_model(CountersType)
+class _Counters(extend.models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: CountersType) -> None:
+        super().__init__(manager, kind, [("numbers", types.CPointer(types.int64)), ("apart", types.intp)])
+
+
+@extend.infer_getattr
+class _OfColumn(templates.AttributeTemplate):  # type: ignore[misc]
+    key = ColumnType
+
+    def generic_resolve(self, kind: ColumnType, name: str) -> Any:
+        return kind.array(name) or (CountersType(kind) if name == "counters" else kind.record.typeof(name))
+
+
+@extend.infer_getattr
+class _OfCounters(templates.AttributeTemplate):  # type: ignore[misc]
+    key = CountersType
+
+    def generic_resolve(self, kind: CountersType, name: str) -> Any:
+        return types.int64 if name in kind.names else None
+
+
+@extend.lower_getattr_generic(ColumnType)  # type: ignore[untyped-decorator]
+def _attribute(context: Any, builder: Any, kind: ColumnType, value: Any, name: str) -> Any:
+    """Compile ``m.name``: the counters, a record within the record, or an array, whose numbers lie apart."""
+    model = building.create_struct_proxy(kind)(context, builder, value=value)
+    if name == "counters":
+        counters = building.create_struct_proxy(CountersType(kind))(context, builder)
+        counters.numbers = builder.bitcast(model.numbers, counters.numbers.type)
+        counters.apart = model.apart
+        return counters._getvalue()
+    start, array = builder.bitcast(model.record, building.voidptr_t), kind.array(name)
+    if array is None:
+        part = kind.record.typeof(name)
+        place = building.pointer_add(builder, start, kind.record.offset(name), context.get_data_type(part).as_pointer())
+        return context.unpack_value(builder, part, place)
+    at = kind.record.typeof("at")
+    last = list(at.fields)[-1] if name == "buffer" else name
+    span = building.pointer_add(
+        builder, start, kind.record.offset("at") + at.offset(last), building.intp_t.as_pointer()
+    )
+    first, *shape = (builder.load(building.gep_inbounds(builder, span, i)) for i in range(len(at.typeof(last).fields)))
+    width, counted = (context.get_constant(types.intp, number) for number in (NUMBER, len(kind.counters)))
+    if name == "buffer":
+        first, shape = context.get_constant(types.intp, 0), [builder.add(first, reduce(builder.mul, shape))]
+    strides = [builder.mul(model.apart, width)]
+    for size in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], size))
+    place = builder.gep(model.numbers, [builder.mul(builder.add(first, counted), model.apart)])
+    data = builder.bitcast(place, context.get_data_type(array.dtype).as_pointer())
+    view = context.make_array(array)(context, builder)
+    context.populate_array(view, data=data, shape=shape, strides=strides, itemsize=width, meminfo=None, parent=None)
+    return view._getvalue()
+
+
+def _counter(context: Any, builder: Any, kind: CountersType, value: Any, name: str) -> Any:
+    """The place of a counter."""
+    counters = building.create_struct_proxy(kind)(context, builder, value=value)
+    number = context.get_constant(types.intp, kind.names.index(name))
+    return builder.gep(counters.numbers, [builder.mul(number, counters.apart)])
+
+
+@extend.lower_getattr_generic(CountersType)  # type: ignore[untyped-decorator]
+def _read_counter(context: Any, builder: Any, kind: CountersType, value: Any, name: str) -> Any:
+    return builder.load(_counter(context, builder, kind, value, name))
+
+
+@extend.lower_setattr_generic(CountersType)  # type: ignore[untyped-decorator]
+def _write_counter(context: Any, builder: Any, signature: Any, values: Any, name: str) -> None:
+    kind, given = signature.args
+    number = context.cast(builder, values[1], given, types.int64)
+    builder.store(number, _counter(context, builder, kind, values[0], name))
+
+
+def _named(name: str, function: Any) -> Any:
+    """An intrinsic with a name of its own: else it would be another one in every process, and so would its kernels."""
+    made = intrinsic(function)
+    if hasattr(made, "_set_uuid"):
+        made._set_uuid(f"{__name__}.{name}")
+    return made
+
+
+def _opened(_: Any, records: Any, columns: Any, i: Any) -> Any:  # noqa: ARG001  typed by intrinsic
+    kind = ColumnType(records.dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        model = building.create_struct_proxy(kind)(context, builder)
+        record, numbers = (context.make_array(signature.args[at])(context, builder, args[at]) for at in range(2))
+        model.record = builder.bitcast(record.data, model.record.type)
+        model.numbers = builder.bitcast(builder.gep(numbers.data, [args[2]]), model.numbers.type)
+        model.apart = builder.extract_value(numbers.shape, 1)
+        return model._getvalue()
+
+    return kind(records, columns, types.intp), codegen
+
+
+def _as_row(_: Any, x: Any) -> Any:
+    """x as a matrix of one row."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source = context.make_array(signature.args[0])(context, builder, args[0])
+        view = context.make_array(signature.return_type)(context, builder)
+        width, one = (context.get_constant(types.intp, number) for number in (NUMBER, 1))
+        size, stride = (builder.extract_value(part, 0) for part in (source.shape, source.strides))
+        strides = [builder.mul(size, stride), stride]
+        context.populate_array(
+            view, data=source.data, shape=[one, size], strides=strides, itemsize=width, meminfo=None, parent=None
+        )
+        return view._getvalue()
+
+    return types.Array(x.dtype, 2, "A")(x), codegen
+
+
+def _device(function: Any) -> Any:
+    return cuda.jit(device=True, fastmath=FAST)(function)
+
+
+@_device
+def _as_it_is(array: Any) -> Any:
+    return array
+
+
+@_device
+def _fine(X: Any, Y: Any, shared: Any, largest: Any) -> Any:  # noqa: ARG001  rows are checked before they come
+    return checks.FINE, -1
+
+
+@_device
+def _not_adapting(m: Any) -> Any:  # noqa: ARG001
+    return False
+
+
+@_device
+def _fmax(a: Any, b: Any) -> Any:
+    return libdevice.fmax(a, b)
+
+
+class _Counterparts(ModuleType):
+    """A module as kernels know it: its names are looked up when they are used."""
+
+    def __init__(self, of: Any, **known: Any) -> None:
+        super().__init__(of.__name__)
+        vars(self).update(known, _of=of)
+
+    def __getattr__(self, name: str) -> Any:
+        found = _counterpart(getattr(vars(self)["_of"], name))
+        setattr(self, name, found)
+        return found
+
+
+# What stands for the functions of the cores where their own text says nothing to a GPU.
+_OTHERS: dict[Any, Any] = {
+    arrays.opened: _named("opened", _opened),
+    vector.as_row: _named("as_row", _as_row),
+    compiled.borrowed: _as_it_is,
+    checks.check: _fine,
+    sngd.before_learning: _not_adapting,
+    sngd.after_learning: _not_adapting,
+}
+_NUMPY = _Counterparts(
+    np,
+    abs=math.fabs,
+    fmax=_fmax,
+    **{name: getattr(math, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tanh", "expm1", "log1p", "hypot")},
+    **{name: getattr(math, name) for name in ("isnan", "isinf", "isfinite", "copysign", "inf", "nan", "pi")},
+)
+
+
+def _counterpart(value: Any) -> Any:
+    """What a kernel has in place of something that a function of the cores knows."""
+    if value is np:
+        return _NUMPY
+    if isinstance(value, ModuleType) and value.__name__.startswith(OWN):
+        return _module(value)
+    if not callable(value) or isinstance(value, type):
+        return value
+    if value in _OTHERS:
+        return _OTHERS[value]
+    text = uncompiled(getattr(value, "entry", value))
+    return _on_device(text) if isinstance(text, FunctionType) and text.__module__.startswith(OWN) else value
+
+
+@cache
+def _module(of: Any) -> _Counterparts:
+    return _Counterparts(of)
+
+
+_made: dict[FunctionType, Any] = {}
+
+
+def _on_device(text: FunctionType) -> Any:
+    """A function of the cores, compiled for a GPU with all that it calls."""
+    if text not in _made:
+        known = dict(text.__globals__)
+        function = FunctionType(text.__code__, known, text.__name__, text.__defaults__, text.__closure__)
+        _made[text] = _device(function)
+        for name in set(text.__code__.co_names) & known.keys():  # among them names of attributes, which do no harm
+            known[name] = _counterpart(known[name])
+    return _made[text]
+
+
+@cache
+def kernel(loop: Any) -> Any:
+    """The kernel of a loop (process/loop.py).
+
+    It takes the record of all and the columns of the models, and what the loop takes; then the statuses of the models.
+    """
+    text = uncompiled(loop)
+    known = {"cuda": cuda, "run": _on_device(text)}  # and no closure: by its contents numba-cuda would name its file
+    made = FunctionType(_on_gpu.__code__, known, f"{text.__module__}.{text.__name__}".replace(".", "_"))
+    made.__qualname__ = made.__name__
+    return cached_kernel()(made)
+
+
+def _on_gpu(
+    record: Any,
+    columns: Any,
+    models: Any,
+    starts: Any,
+    ops: Any,
+    X: Any,
+    Y: Any,
+    conditions: Any,
+    kept: Any,
+    out: Any,
+    status: Any,
+) -> None:
+    k = cuda.grid(1)
+    if k < models.size:
+        own = models[k : k + 1], starts[k : k + 2]
+        found = run(record, columns, own[0], own[1], ops, X, Y, conditions, kept, out, 0, 0)  # type: ignore[name-defined]  # noqa: F821
+        status[k] = found[0]
