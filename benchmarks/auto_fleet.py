@@ -3,8 +3,8 @@
     python benchmarks/auto_fleet.py [--size 1000] [--threads 1 2 4 8 16]
 
 Some models are built from rows of their own, with a warm-up of 100 rows and without tuning; all others are copies of
-them. With several threads they are held by as many processes, as they are in a fleet that has run for a while. Writes
-benchmarks/results/auto_fleet.json and the table in docs/models/auto.md; with --render the table only.
+them. With several threads they are held by as many processes. Writes benchmarks/results/auto_fleet.json and the table
+in docs/models/auto.md; with --render the table only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 import streamgp as sg
 from record import RESULTS, ROOT, environment, measured_on, write
-from streamgp.fleet.distributed import DistributedEngine
+from streamgp.fleet.processes import ProcessesEngine
 
 PAGE, FILE = ROOT / "docs" / "models" / "auto.md", RESULTS / "auto_fleet.json"
 WARMUP, LEARNED, INPUTS = 100, 400, 8
@@ -65,17 +65,9 @@ def filled(recipe: sg.StreamModel, built: list[sg.StreamModel], size: int, threa
     fleet = sg.Fleet(recipe, size=size, threads=threads)
     fleet.replace(0, built[0])
     engine: Any = fleet._engine
-    if isinstance(engine, DistributedEngine):
-        here: Any = engine._here
-        written = [Copied(model) for model in built]
-        for i in range(size):
-            here.put(i, written[i % len(built)])
-        engine._move(here)
-        if engine._here is not None:
-            raise RuntimeError("the models did not move")
-    else:
-        for i in range(size):
-            engine.put(i, built[i % len(built)].copy())
+    elsewhere, written = isinstance(engine, ProcessesEngine), [Copied(model) for model in built]
+    for i in range(size):
+        engine.put(i, written[i % len(built)] if elsewhere else built[i % len(built)].copy())
     return fleet
 
 

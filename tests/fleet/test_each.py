@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.fleet import each, workers
+from streamgp.fleet import each
 from streamgp.fleet.cpu import CpuEngine
-from streamgp.fleet.distributed import DistributedEngine
 from streamgp.fleet.each import EachEngine
 from tests.fleet.recipes import POINTS, D, dense, sparse
 from tests.fleet.test_equality import assert_same
 
 SIZE = 3
-
-
-@pytest.fixture
-def many_threads(monkeypatch):
-    """Threads for the fewest of rows."""
-    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
-    monkeypatch.setattr(each, "ROWS_PER_MODEL", 0)
 
 
 def auto(**settings):
@@ -61,7 +53,6 @@ SLOW = pytest.param("Auto", marks=pytest.mark.more)
 
 
 @pytest.mark.parametrize("name", [SLOW, *(name for name in MODELS if name != "Auto")])
-@pytest.mark.usefixtures("many_threads")
 def test_a_fleet_of_any_model_is_the_loop_over_its_models(name):
     check_loop(name, ())
     check_loop(name, (2,))
@@ -69,7 +60,7 @@ def test_a_fleet_of_any_model_is_the_loop_over_its_models(name):
 
 def check_loop(name, outputs):
     rng = np.random.default_rng(1)
-    fleet, models = sg.Fleet(MODELS[name](), size=SIZE, threads=1 + len(name) % 2), singles(name)
+    fleet, models = sg.Fleet(MODELS[name](), size=SIZE), singles(name)
     for _ in range(2):
         X, Y = dense(rng, 16, SIZE, outputs)
         p = fleet.track(X, Y)
@@ -84,7 +75,7 @@ def check_loop(name, outputs):
         fleet.learn_many(X[0], Y[0])
         for i, model in enumerate(models):
             model.learn_one(X[0, i], Y[0, i])
-    assert isinstance(fleet._engine, CpuEngine if name in TOGETHER else EachEngine | DistributedEngine)
+    assert isinstance(fleet._engine, CpuEngine if name in TOGETHER else EachEngine)
     assert states(fleet) == [model.to_bytes() for model in models]
     np.testing.assert_array_equal(fleet.rows_seen, [model.rows_seen for model in models])
     np.testing.assert_array_equal(fleet.health.models, np.transpose([model.health for model in models]))
@@ -186,10 +177,8 @@ def test_noise_and_time_reach_models_of_any_kind():
         sg.Fleet(sg.SeasonalValue(3), size=2).learn_many(X[:, :2], Y[:, :2], noise=0.1)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.usefixtures("many_threads")
-def test_one_model_that_fails_leaves_all_models_as_they_were(threads, monkeypatch):
-    fleet = sg.Fleet(sg.DriftAware(sg.SOGP(capacity=5), warmup=3), size=SIZE, threads=threads, pending=10)
+def test_one_model_that_fails_leaves_all_models_as_they_were(monkeypatch):
+    fleet = sg.Fleet(sg.DriftAware(sg.SOGP(capacity=5), warmup=3), size=SIZE, pending=10)
     X, Y = dense(np.random.default_rng(6), 5, SIZE)
     fresh = fleet.to_bytes()
     original = sg.DriftAware._pass

@@ -196,4 +196,4 @@ def test_no_module_uses_pickle_but_for_messages_to_processes_that_it_has_started
     """A file may come from anybody; a pipe to a process of its own is as private as the memory of this one."""
     root = Path(sg.__path__[0])
     found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if "import pickle" in path.read_text()}
-    assert found == {"fleet/distributed.py", "fleet/remote.py"}
+    assert found == {"fleet/processes.py", "fleet/remote.py"}

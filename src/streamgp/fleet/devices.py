@@ -17,10 +17,10 @@ from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import wrapped
 from streamgp.fleet.cpu import CpuEngine, fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, Memory
-from streamgp.fleet.distributed import DistributedEngine
 from streamgp.fleet.each import EachEngine
 from streamgp.fleet.gpu import GpuEngine
 from streamgp.fleet.plain_wrappers import PlainWrappers
+from streamgp.fleet.processes import ProcessesEngine, how_many
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.wrapped import WrappedEngine, Wrappers
 from streamgp.process.onlinegp import OnlineGP
@@ -136,10 +136,11 @@ def no_gpu() -> str:
 
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None, waits: bool) -> Engine:
     """The engine for models like this one, which is prepared and has learned nothing; rows may wait for targets."""
+    if device == "cpu" and fits(model):
+        return CpuEngine(model, size, threads or cores())
     if device == "cpu":
-        threads = threads or cores()
-        alone = EachEngine if threads == 1 else DistributedEngine
-        return (CpuEngine if fits(model) else alone)(model, size, threads)
+        processes = how_many(model, size, threads, cores())
+        return EachEngine(model, size) if processes == 1 else ProcessesEngine(model, size, processes)
     if not is_for_lanes(model, waits):
         from streamgp.cuda.place import Gpu
 

@@ -15,34 +15,27 @@ from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction, joined
 from streamgp.contract.snapshot import SnapshotError, encoded_state, packed, unpacked
 from streamgp.fleet.rows import Rows
-from streamgp.fleet.workers import Workers
 from streamgp.loading import resume
 from streamgp.settings import FloatArray
 
 Result = TypeVar("Result")
 Known = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays and structure, see Saved
 
-# Rows of each model in a call from which on threads are faster than one: below, most of the time is Python's own, which
-# one thread at a time runs.
-ROWS_PER_MODEL = 8
-
 
 class EachEngine:
-    """Holds models of any kind and calls them one by one, shared out among threads.
+    """Holds models of any kind and calls them one by one.
 
     Args:
         model: of the recipe, prepared for the shape of the rows, with nothing learned.
         size: how many models there are.
-        threads: that run models at the same time.
     """
 
-    def __init__(self, model: StreamModel, size: int, threads: int) -> None:
+    def __init__(self, model: StreamModel, size: int) -> None:
         self._model = model
         self._models: list[StreamModel | None] = [None] * size  # None: nobody has looked for it yet
-        self._workers = Workers(threads)
 
     checks_rows = False
-    busy_with = -1  # the model that one thread was called for last
+    busy_with = -1  # the model that was called last
 
     # Rows.
 
@@ -95,24 +88,14 @@ class EachEngine:
 
     def _run(self, rows: Rows, work: Callable[[StreamModel, Rows], Result]) -> list[Result]:
         """What the work returns of each model and its rows, in their order."""
-
-        def some(part: Rows) -> list[Result]:
-            found = []
-            for j, i in enumerate(part.models.tolist()):
-                self.busy_with = i
-                try:
-                    found.append(work(self._one(i), part.between(j, j + 1)))
-                except ValueError as error:
-                    raise ValueError(f"model {i}: {error}") from error
-            return found
-
-        return self._shared(rows, some)
-
-    def _shared(self, rows: Rows, work: Callable[[Rows], list[Result]]) -> list[Result]:
-        """What the work returns of all rows, by several threads where they are faster."""
-        if len(rows.X) < ROWS_PER_MODEL * len(rows.models):
-            return work(rows)
-        return [one for found in self._workers.share(rows, work) for one in found]
+        found = []
+        for j, i in enumerate(rows.models.tolist()):
+            self.busy_with = i
+            try:
+                found.append(work(self._one(i), rows.between(j, j + 1)))
+            except ValueError as error:
+                raise ValueError(f"model {i}: {error}") from error
+        return found
 
     def _one(self, i: int) -> StreamModel:
         """Model i, for the rows that are known by now."""
@@ -138,11 +121,7 @@ class EachEngine:
     def undo_by_copies(self, rows: Rows) -> Callable[[], None]:
         """What brings the models of rows back to their present state, of which it has copies."""
         before = list(self._models)
-
-        def copies(part: Rows) -> list[Callable[[], None]]:
-            return [atomic.undo_of(model) for i in part.models.tolist() if (model := before[i]) is not None]
-
-        found = self._shared(rows, copies)
+        found = [atomic.undo_of(model) for i in rows.models.tolist() if (model := before[i]) is not None]
 
         def undo() -> None:
             self._models = before
@@ -165,10 +144,6 @@ class EachEngine:
         model = self._models[i]
         return None if model is None else model._knowledge()[1:]
 
-    def known_models(self) -> list[tuple[int, StreamModel]]:
-        """Ids and models, without those that nobody has looked for."""
-        return [(i, model) for i, model in enumerate(self._models) if model is not None]
-
     def put(self, i: int, model: StreamModel) -> None:
         self._models[i] = model
 
@@ -189,17 +164,15 @@ class EachEngine:
         return [blank if (model := self._models[i]) is None else _written(model) for i in which]
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        kinds = {name: (array.dtype.name, array.ndim) for name, array in saved.items()}
-        if kinds != {"models": ("uint8", 1), "ends": ("int64", 1)} or len(saved["ends"]) != self.size:
-            raise SnapshotError(f"the snapshot does not hold {self.size} models one by one: it has {sorted(saved)}")
-        models, ends = saved["models"].tobytes(), [0, *saved["ends"].tolist()]
-        if ends != sorted(ends) or ends[-1] != len(models):
-            raise SnapshotError("the models of the snapshot do not lie one after the other")
+        self.read(dict(enumerate(as_written(saved, self.size))))
+
+    def read(self, written: dict[int, bytes]) -> None:
+        """Take over what some of the models know, as bytes."""
         blank = _written(self._model)
-        for i, (start, end) in enumerate(itertools.pairwise(ends)):
-            if models[start:end] != blank:
+        for i, one in written.items():
+            if one != blank:
                 model = self._model.clone()
-                resume(model, self._model._shape, *unpacked(models[start:end]), {})
+                resume(model, self._model._shape, *unpacked(one), {})
                 self._models[i] = model
 
     def check_restored(self) -> None:
@@ -237,6 +210,17 @@ def as_arrays(written: list[bytes]) -> dict[str, np.ndarray]:
     """What each model knows, one after the other, and where each ends: they need not be equally long."""
     ends = np.cumsum([len(one) for one in written], dtype=np.int64)
     return {"models": np.frombuffer(b"".join(written), dtype=np.uint8), "ends": ends}
+
+
+def as_written(saved: dict[str, np.ndarray], size: int) -> list[bytes]:
+    """What each of so many models knows, from as_arrays(); other arrays are refused."""
+    kinds = {name: (array.dtype.name, array.ndim) for name, array in saved.items()}
+    if kinds != {"models": ("uint8", 1), "ends": ("int64", 1)} or len(saved["ends"]) != size:
+        raise SnapshotError(f"the snapshot does not hold {size} models one by one: it has {sorted(saved)}")
+    models, ends = saved["models"].tobytes(), [0, *saved["ends"].tolist()]
+    if ends != sorted(ends) or ends[-1] != len(models):
+        raise SnapshotError("the models of the snapshot do not lie one after the other")
+    return [models[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _conditions(model: StreamModel, rows: Rows) -> FloatArray:

@@ -57,7 +57,11 @@ class Fleet(Models):
         precision: Annotated[str, Setting('"double" or "single" floats', check=one_of(*PRECISIONS))] = "double",
         threads: Annotated[
             int | None,
-            Setting("that run models at the same time; None: as many as there are cores", check=optional(whole)),
+            Setting(
+                "that run models at the same time, or processes that hold those that are called one by one; None: as "
+                "many as there are cores",
+                check=optional(whole),
+            ),
         ] = None,
         pending: Annotated[
             int,

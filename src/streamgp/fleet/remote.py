@@ -1,7 +1,8 @@
 """Remote: a process that holds models for this one, one object for each.
 
 It reads requests, each the name of a method of EachEngine with arguments, answers one after the other, and ends when
-its input does, at the latest with the process that started it.
+its input does, at the latest with the process that started it. It is started as a command, not by multiprocessing,
+which would run a user's script again in every process.
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ import os
 import pickle
 import queue
 import signal
-import struct
 import subprocess
 import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from streamgp.compiled.sources import environment
 from streamgp.contract.saved import Shape
 from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows
 
-LENGTH = struct.Struct("<Q")  # of what follows
 SECONDS_TO_END = 10.0
 BEGIN = "begin"
 
@@ -60,15 +59,15 @@ class Remotes:
         except BaseException:
             self.end()
             raise
-        self._all = [_Remote(process) for process in processes]
+        self._all = processes
         self._pool = ThreadPoolExecutor(count)
         self._process = os.getpid()
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def ask(self, shape: Shape, requests: Mapping[int, Sequence[Request]]) -> list[Any]:
-        """What processes answer to requests, each process to its last one; all at the same time.
+    def ask(self, shape: Shape, requests: Mapping[int, Request]) -> list[Any]:
+        """What processes answer, all at the same time.
 
         If some fail, the error for the first of the models is raised when all have ended. Python tells the main thread
         of Ctrl-C, and no other: what is said to a process, and what it says, is never cut in two.
@@ -82,60 +81,15 @@ class Remotes:
                 "the models of this fleet are held by processes that serve another process, from which this one was "
                 "forked; load the fleet from a file here, or build it with threads=1"
             )
-        given_up = threading.Event()
-        started = [self._pool.submit(self._all[k].ask, shape, some, given_up) for k, some in requests.items()]
+        started = [self._pool.submit(_asked, self._all[k], (shape, *request)) for k, request in requests.items()]
         try:
             found = [one.result() for one in started]
-        except KeyboardInterrupt:
-            given_up.set()
-            raise
         finally:
             wait(started)
         failures = [one for one in found if isinstance(one, Failure)]
         if failures:
             raise min(failures, key=lambda one: one.model).error
         return found
-
-
-class _Remote:
-    """One of them, as this process sees it."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process, self._lock = process, threading.Lock()
-
-    def ask(self, shape: Shape, requests: Sequence[Request], given_up: threading.Event) -> Any:
-        """What the process answers to the last request; a Failure: to the first one that failed.
-
-        Args:
-            shape: of the rows.
-            requests: one after the other.
-            given_up: whether no more of them are wanted.
-        """
-        answer = None
-        for name, *given in requests:
-            if given_up.is_set():
-                break
-            message = pickle.dumps((name, shape, given), pickle.HIGHEST_PROTOCOL)
-            with self._lock:
-                answer = pickle.loads(self._exchanged(message))
-            if isinstance(answer, Failure):
-                return answer
-        return answer
-
-    def _exchanged(self, message: bytes) -> bytes:
-        asks, answers = self._process.stdin, self._process.stdout
-        assert asks is not None
-        assert answers is not None
-        try:
-            _send(asks, message)
-            if (answer := _received(answers)) is not None:
-                return answer
-        except (OSError, ValueError):  # it has ended, or its pipe is closed
-            pass
-        raise RuntimeError(
-            "a process that held models of this fleet has ended, and they are lost; perhaps there was too little "
-            "memory. Load the fleet from its last snapshot; with threads=1 all models stay in this process"
-        )
 
 
 def _started() -> subprocess.Popen[bytes]:
@@ -146,6 +100,19 @@ def _started() -> subprocess.Popen[bytes]:
     # Classes of this module have the same name on both sides, which they would not if it were the main one there.
     command, pipe = [sys.executable, "-c", "from streamgp.fleet.remote import main; main()"], subprocess.PIPE
     return subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, **apart)
+
+
+def _asked(process: Any, request: Request) -> Any:
+    """What a process answers."""
+    message = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)  # what cannot be sent says so before anything is
+    with contextlib.suppress(OSError, ValueError, EOFError):  # it has ended, or its pipe is closed
+        process.stdin.write(message)
+        process.stdin.flush()
+        return pickle.load(process.stdout)
+    raise RuntimeError(
+        "a process that held models of this fleet has ended, and they are lost; perhaps there was too little memory. "
+        "Load the fleet from its last snapshot; with threads=1 all models stay in this process"
+    )
 
 
 def _end(processes: list[subprocess.Popen[bytes]], owner: int) -> None:
@@ -166,22 +133,6 @@ def _end(processes: list[subprocess.Popen[bytes]], owner: int) -> None:
             process.stdout.close()
 
 
-def _send(file: IO[bytes], message: bytes) -> None:
-    file.write(LENGTH.pack(len(message)))
-    file.write(message)
-    file.flush()
-
-
-def _received(file: IO[bytes]) -> bytes | None:
-    """A message; None: whoever sends them has ended."""
-    length = file.read(LENGTH.size)
-    if len(length) < LENGTH.size:
-        return None
-    (size,) = LENGTH.unpack(length)
-    message = file.read(size)
-    return message if len(message) == size else None
-
-
 # In the process.
 
 
@@ -192,17 +143,16 @@ class Holder:
         self._engine: EachEngine | None = None
         self._undo: Callable[[], None] | None = None
 
-    def reply(self, message: bytes) -> bytes:
+    def reply(self, request: Request) -> bytes:
         """The answer to a request, or a Failure."""
         try:
-            return pickle.dumps(self._answer(*pickle.loads(message)), pickle.HIGHEST_PROTOCOL)
+            return pickle.dumps(self._answer(*request), pickle.HIGHEST_PROTOCOL)
         except BaseException as error:
             return pickle.dumps(self._failure(error), pickle.HIGHEST_PROTOCOL)
 
-    def _answer(self, name: str, shape: Shape, given: Sequence[Any]) -> Any:
+    def _answer(self, shape: Shape, name: str, *given: Any) -> Any:
         if name == BEGIN:
-            model, size = given
-            self._engine = EachEngine(model, size, 1)
+            self._engine = EachEngine(*given)
             return None
         engine = self._engine
         assert engine is not None
@@ -231,11 +181,16 @@ class Holder:
         return Failure(-1 if self._engine is None else self._engine.busy_with, error)
 
 
-def _read(asked: queue.SimpleQueue[bytes]) -> NoReturn:
+def _read(asked: queue.SimpleQueue[Request]) -> NoReturn:
     """Take requests; end when whoever started this process has ended or wants no more, whatever is being done."""
-    while (message := _received(sys.stdin.buffer)) is not None:
-        asked.put(message)
-    os._exit(0)
+    try:
+        while True:
+            asked.put(pickle.load(sys.stdin.buffer))
+    except EOFError:
+        os._exit(0)
+    except BaseException:  # such as a class that this process does not find
+        traceback.print_exc()
+        os._exit(1)
 
 
 def main() -> None:
@@ -243,8 +198,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what models print is no answer
-    asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    asked: queue.SimpleQueue[Request] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(asked,), daemon=True).start()
     holder = Holder()
     while True:
-        _send(answers, holder.reply(asked.get()))
+        answers.write(holder.reply(asked.get()))
+        answers.flush()

@@ -9,13 +9,15 @@ import subprocess
 import sys
 import threading
 import time
+from pickle import dumps, loads
 
 import numpy as np
 import pytest
 
 import streamgp as sg
 from streamgp.compiled.sources import environment
-from streamgp.fleet import distributed, remote
+from streamgp.fleet import remote
+from streamgp.fleet.processes import MODELS_EACH, ProcessesEngine, how_many
 from tests.fleet.recipes import FAILS, WAITS, D, Touchy, dense, sparse
 from tests.fleet.test_each import MODELS, states
 from tests.fleet.test_equality import assert_same
@@ -23,28 +25,16 @@ from tests.fleet.test_equality import assert_same
 SIZE = 5
 
 
-def set_costs(monkeypatch, start, model):
-    monkeypatch.setattr(distributed, "SECONDS_TO_START", start)
-    monkeypatch.setattr(distributed, "SECONDS_PER_MODEL", model)
-
-
-@pytest.fixture
-def at_once(monkeypatch):
-    """Models move when the second call comes."""
-    set_costs(monkeypatch, 0.0, 0.0)
-
-
 @pytest.fixture
 def inside(monkeypatch):
     """What processes would do is done here, at once: all they are told and say goes through the same bytes."""
-    set_costs(monkeypatch, 0.0, 0.0)
     monkeypatch.setattr(remote, "_started", remote.Holder)
     monkeypatch.setattr(remote, "_end", lambda *_: None)
-    monkeypatch.setattr(remote._Remote, "_exchanged", lambda self, message: self._process.reply(message))
+    monkeypatch.setattr(remote, "_asked", lambda process, told: loads(process.reply(loads(dumps(told)))))
 
 
-def moved(fleet):
-    return fleet._engine._here is None
+def in_processes(fleet):
+    return isinstance(fleet._engine, ProcessesEngine)
 
 
 def both(recipe, **settings):
@@ -53,7 +43,7 @@ def both(recipe, **settings):
     for rows in range(1, 3):
         X, Y = dense(np.random.default_rng(rows), rows, SIZE)
         assert_same(one.track(X, Y), other.track(X, Y))
-    assert moved(other)
+    assert in_processes(other)
     return one, other
 
 
@@ -101,7 +91,7 @@ def test_noise_time_and_outputs_reach_models_in_processes():
     for start in (0.0, 8.0):
         given = {"noise": noise, "time": start + np.arange(8.0)}
         assert_same(one.track(X, Y, **given), other.track(X, Y, **given))
-    assert moved(other)
+    assert in_processes(other)
     before = states(other)
     with pytest.raises(ValueError, match="model 1: time goes backwards: 3 after 15"):
         other.learn_many(X[0], Y[0], time=[19.0, 3.0, 4.0, 19.0, 19.0])
@@ -177,51 +167,21 @@ def test_a_process_that_was_forked_does_not_speak_with_those_of_its_parent():
         fleet.to_bytes()
 
 
-@pytest.mark.usefixtures("inside")
-def test_models_move_when_processes_would_have_saved_what_moving_costs(monkeypatch):
-    set_costs(monkeypatch, 1.0, 0.1)
-    seconds = iter(range(100))
-    monkeypatch.setattr(distributed.time, "perf_counter", lambda: float(next(seconds)))
-    fleet = sg.Fleet(sg.SeasonalValue(2), size=SIZE, threads=2)
-    X, Y = dense(np.random.default_rng(1), 1, SIZE)
-    for saved in (0.5, 1.0, 1.5, 2.0):  # half of each second; moving costs 1.5
-        assert not moved(fleet) if fleet._engine else True
-        fleet.learn_many(X, Y)
-        assert fleet._engine._saved == saved
-    fleet.learn_many(X[0, :1], Y[0, :1], ids=[0])
-    assert moved(fleet)
-    alone = sg.Fleet(sg.SeasonalValue(2), size=SIZE, threads=2)
-    for _ in range(9):
-        alone.learn_many(X[0, :1], Y[0, :1], ids=[3])  # one process would do all the work
-    assert alone._engine._saved == 0.0
-
-
-@pytest.mark.usefixtures("inside")
-def test_models_stay_that_cannot_be_sent(monkeypatch):
-    def rows_pass(recipe):
-        fleet, rng = sg.Fleet(recipe, size=SIZE, threads=2), np.random.default_rng(1)
-        for _ in range(3):
-            fleet.learn_many(*dense(rng, 2, SIZE))
-        return fleet
-
-    assert moved(rows_pass(Touchy(2)))
-    monkeypatch.setattr(remote.Holder, "_answer", lambda *_: 1 / 0)
-    assert not moved(rows_pass(Touchy(2)))
-    monkeypatch.setattr(remote, "_started", lambda: os.stat("nowhere"))  # raises OSError
-    assert not moved(rows_pass(Touchy(2)))
-    monkeypatch.setattr(distributed, "Remotes", None)
-    monkeypatch.setattr(Touchy, "__module__", "__main__")
-    assert not moved(rows_pass(Touchy(2)))
+def test_how_many_processes_hold_models_is_decided_before_the_first_row(monkeypatch):
+    assert [how_many(Touchy(2), 5, threads, 16) for threads in (None, 1, 3, 9)] == [1, 1, 3, 5]
+    sizes = [1, MODELS_EACH, 2 * MODELS_EACH, 1000]
+    assert [how_many(Touchy(2), size, None, 16) for size in sizes] == [1, 1, 2, 16]
     recipe = sg.Lagged(sg.RecursiveGP(np.zeros((1, D + 1)), mean=lambda X: X.sum(axis=1)), lags=1)
-    assert not moved(rows_pass(recipe))
+    assert how_many(recipe, 1000, 4, 16) == 1
+    monkeypatch.setattr(Touchy, "__module__", "__main__")
+    assert how_many(Touchy(2), 1000, 4, 16) == 1
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("at_once")
 def test_ctrl_c_undoes_a_call_and_ended_processes_are_told():
     rng = np.random.default_rng(3)
     fleet = both(lambda: Touchy(2))[1]
-    processes = [one._process for one in fleet._engine._remotes._all]
+    processes = list(fleet._engine._remotes._all)
     X, Y = dense(rng, 4, SIZE)
     before, slow = fleet.to_bytes(), X.copy()
     slow[0, :, 0] = WAITS
@@ -247,7 +207,6 @@ def test_ctrl_c_undoes_a_call_and_ended_processes_are_told():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("at_once")
 def test_auto_is_built_in_processes_as_it_is_alone():
     fleet, models = sg.Fleet(MODELS["Auto"](), size=2, threads=2), [MODELS["Auto"]() for _ in range(2)]
     rng = np.random.default_rng(4)
@@ -256,7 +215,7 @@ def test_auto_is_built_in_processes_as_it_is_alone():
         p = fleet.track(X, Y)
         for i, model in enumerate(models):
             assert_same(p[:, i], model.track(X[:, i], Y[:, i]))
-    assert moved(fleet)
+    assert in_processes(fleet)
     assert states(fleet) == [model.to_bytes() for model in models]
 
 
@@ -264,14 +223,12 @@ ENDLESS = """
 import os, signal
 import numpy as np
 import streamgp as sg
-from streamgp.fleet import distributed
 from tests.fleet.recipes import Touchy, WAITS
 
-distributed.SECONDS_TO_START = distributed.SECONDS_PER_MODEL = 0.0
 fleet = sg.Fleet(Touchy(2), size=2, threads=2)
 for _ in range(2):
     fleet.learn_many(np.zeros((2, 2)), np.zeros(2))
-print(*(one._process.pid for one in fleet._engine._remotes._all), flush=True)
+print(*(one.pid for one in fleet._engine._remotes._all), flush=True)
 while True:
     fleet.learn_many(np.full((2, 2, 2), WAITS), np.zeros((2, 2)))
 """
