@@ -49,8 +49,8 @@ PROCESSES = (
 
 @cache
 def compile_first() -> None:
-    """Load what the first rows call; let what later rows call be compiled while these are predicted."""
-    fill_cache(*FIRST, then=PROCESSES)
+    """Load what the first rows call, and compile what later rows call, so that no compilation falls inside a stream."""
+    fill_cache(*FIRST, *PROCESSES)
     compile_now(*FIRST)
 
 

@@ -148,7 +148,9 @@ class TimeEvidence(SeriesEvidence):
         noise, series = float(np.exp(logs[-1])), self.series
         value = slope = np.nan
         if series.is_regular:
-            value, slope = temporal_evidence.regular(table, features, noise, series.step, Y, for_features, for_rates)
+            room = temporal_evidence.room_of(table, *Y.shape, features.size)
+            out = for_features, for_rates, *room
+            value, slope = temporal_evidence.regular(table, features, noise, series.step, Y, *out)
         if np.isnan(value):
             for_features[:], for_rates[:] = 0.0, 0.0
             value, slope = temporal_evidence.irregular(table, features, noise, series.gaps, Y, for_features, for_rates)
