@@ -96,7 +96,7 @@ def compile_for(processor: str, folder: Path, *only: str) -> None:
 def refuse_allocations(name: str, code: str) -> None:
     """End where the code of an entry, in LLVM's language, makes an array."""
     if found := sorted(set(ALLOCATES.findall(code))):
-        raise SystemExit(f"{name} makes an array, by {', '.join(found)}; let it have one as an argument or in its state")
+        raise SystemExit(f"{name} makes an array, by {', '.join(found)}; pass it one, or keep it in the state")
 
 
 def symbol(i: int) -> str:
