@@ -34,7 +34,6 @@ FIRST = (
 KERNELS = (program.weighted_gradient, program.matrix, program.loading_units)
 OVER_TIME = (passing.arrive, passing.pass_time, passing.report_components)
 TUNING = (*KERNELS, memory.walk)
-# Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
     temporal_evidence.regular,
     *TUNING,

@@ -148,8 +148,7 @@ class TimeEvidence(SeriesEvidence):
         noise, series = float(np.exp(logs[-1])), self.series
         value = slope = np.nan
         if series.is_regular:
-            room = temporal_evidence.room_of(table, *Y.shape, features.size)
-            out = for_features, for_rates, *room
+            out = for_features, for_rates, *temporal_evidence.room_of(table, len(Y), Y.shape[1], features.size)
             value, slope = temporal_evidence.regular(table, features, noise, series.step, Y, *out)
         if np.isnan(value):
             for_features[:], for_rates[:] = 0.0, 0.0
