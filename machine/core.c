@@ -158,12 +158,15 @@ SHOWN PyObject *streamgp_call(const Entry *entry, PyObject *given) {
     PyEval_RestoreThread(thread);
     if (status != 0 && status != -2) /* -2: it returned nothing */
         return PyErr_Format(PyExc_RuntimeError, "%s() ended with status %d", entry->name, status);
-    double number;
+    double numbers[3];
+    memcpy(numbers, result, sizeof numbers);
     switch (entry->result[0]) {
     case 0: return Py_BuildValue("");
-    case 'd': memcpy(&number, result, sizeof number); return Py_BuildValue("d", number);
+    case 'd': return Py_BuildValue("d", numbers[0]);
     case '?': return PyBool_FromLong(*(unsigned char *)result);
-    default: return Py_BuildValue(entry->result, (long long)result[0], (long long)result[1], (long long)result[2]);
+    default:
+        if (entry->result[1] == 'd') return Py_BuildValue(entry->result, numbers[0], numbers[1], numbers[2]);
+        return Py_BuildValue(entry->result, (long long)result[0], (long long)result[1], (long long)result[2]);
     }
 }
 
