@@ -76,10 +76,9 @@ def add_rates(
 def room_of(table: FloatArray, n: int, p: int, q: int) -> tuple[FloatArray, ...]:
     """Work space of regular(): of the blocks, of the rows on the way forward, and of one row on the way back."""
     blocks, rank = len(table), 1 + 2 * int(np.sum(table[:, KIND] == TREND))
-    of_blocks = [np.zeros((blocks, 3, 3)) for _ in range(5)]
-    of_rows = (n + 1, p, q), (n + 1, q), (n + 1, rank, q), (n + 1, rank, rank), n + 1
+    of_rows = (n + 1, p, q), (n + 1, q), (n + 1, rank, q), (n + 1, rank, rank), (n + 1,)
     of_one = (p, q), (rank, q), (rank, q), (rank, rank), (2, 3, 3), (4, rank), (3, q)
-    return (*of_blocks, *map(np.zeros, (*of_rows, *of_one)))
+    return tuple(np.zeros(shape) for shape in (*[(blocks, 3, 3)] * 5, *of_rows, *of_one))
 
 
 ROOM = (*[CUBE] * 5, CUBE, MATRIX, CUBE, CUBE, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, CUBE, MATRIX, MATRIX)

@@ -50,8 +50,8 @@ SCALE = 0.99  # discount of the mean squared errors that are units
 # were, and for how many rows a member was beyond the limits.
 LOWEST, HIGHEST, LAST, STEP, COUNT, LIMITED = range(6)
 RANGE = LIMITED + 1
-# Work space, a number for each member: shares in three voices, means and those to judge by, deviations, a gain; and what
-# the voices weigh.
+# Work space, a number for each member: shares in three voices, means and those to judge by, deviations, a gain; and the
+# shares of the voices.
 MEANS, JUDGED, DEVIATIONS, GAIN, SHARE = range(3, 8)
 # A member speaks alone while all voices together make this many times its error over the last ten rows or so, of which
 # there have to be enough.
