@@ -169,6 +169,22 @@ print(compiled, loaded)
     assert done.stdout.splitlines()[-1] == "[] []"
 
 
+def test_two_processes_compile_every_second_entry_each_and_say_so(monkeypatch, capfd):
+    parts = []
+
+    def started(part):
+        parts.append(part)
+        return subprocess.Popen([sys.executable, "-c", ""])
+
+    monkeypatch.setattr(compile_once, "_started", started)
+    entries = [function.entry for function in ahead.FORECAST]
+    compile_once.fill(entries)
+    compile_once.fill(entries[:1])
+    named = [compile_once.name_of(entry) for entry in entries]
+    assert parts == [named[::2], named[1::2], named[:1]]
+    assert len(re.findall(r"compiled in \d+ s", capfd.readouterr().err)) == 2
+
+
 def test_what_no_process_can_compile_is_left_to_the_caller(monkeypatch, capfd):
     monkeypatch.setattr(sys, "executable", str(Path(sys.executable).with_name("no-such-python")))
     compile_once.fill([checks.check])
