@@ -83,6 +83,8 @@ tested-wheel: wheel
 	rm -rf $(WHEEL_VENV) && $(PYTHON) -m venv $(WHEEL_VENV)
 	$(WHEEL_BIN)/python -m pip install --quiet `ls -t dist/*.whl | head -1`'[cli,tables]' $(WHEEL_TESTS) --constraint constraints.txt
 	$(WHEEL_BIN)/python machine/check_wheel.py
+	STREAMGP_JIT=1 $(BIN)/python machine/same_numbers.py out/numbers.npz
+	$(WHEEL_BIN)/python machine/same_numbers.py out/numbers.npz
 	$(WHEEL_BIN)/python -m pytest -m "not soak and not more" $(IN_TWO) tests/contract tests/precision tests/job
 
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers

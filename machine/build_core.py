@@ -28,6 +28,8 @@ PROCESSORS = {"x86_64": ["x86-64-v3", "x86-64"], "AMD64": ["x86-64-v3", "x86-64"
 MOST = 512  # numbers that a call hands on, as core.c has it
 ITEMS = {"float64": ("d", 8), "int64": ("q", 8), "boolean": ("?", 1)}
 RESULTS = {"none": "", "int64": "L", "float64": "d", "bool": "?"}
+# What compiled code calls to make an array: an entry gets its work space from Python, or has it in the state.
+ALLOCATES = re.compile(r"(?:call|invoke) [^\n]*@(NRT_(?:Allocate|MemInfo_(?:alloc|new|varsize))\w*)\(")
 OPTIONS = ["-shared", "-fPIC", "-O2", "-s", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-strict-aliasing", "-lm"]
 
 
@@ -78,6 +80,7 @@ def compile_for(processor: str, folder: Path, *only: str) -> None:
         found = one.overloads[one.types]
         _, _, bitcode = found.library.serialize_using_bitcode()
         module = llvm.parse_bitcode(bitcode)
+        refuse_allocations(compile_once.name_of(one), str(module))
         module.get_function(found.fndesc.llvm_func_name).name = symbol(i)
         files.append(objects / f"{i}.o")
         files[-1].write_bytes(machine.emit_object(module))
@@ -88,6 +91,12 @@ def compile_for(processor: str, folder: Path, *only: str) -> None:
     subprocess.run([compiler, *code, "-o", str(library), *OPTIONS], check=True)
     ctypes.PyDLL(str(library.resolve()))  # which fails where core.c lacks a function of Numba's runtime
     (folder / "entries.json").write_text(json.dumps(list(map(compile_once.name_of, entries))), encoding="utf-8")
+
+
+def refuse_allocations(name: str, code: str) -> None:
+    """End where the code of an entry, in LLVM's language, makes an array."""
+    if found := sorted(set(ALLOCATES.findall(code))):
+        raise SystemExit(f"{name} makes an array, by {', '.join(found)}; pass it one, or keep it in the state")
 
 
 def symbol(i: int) -> str:

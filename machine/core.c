@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SHOWN __attribute__((visibility("default")))
@@ -159,76 +158,21 @@ SHOWN PyObject *streamgp_call(const Entry *entry, PyObject *given) {
     PyEval_RestoreThread(thread);
     if (status != 0 && status != -2) /* -2: it returned nothing */
         return PyErr_Format(PyExc_RuntimeError, "%s() ended with status %d", entry->name, status);
-    double number;
+    double numbers[3];
+    memcpy(numbers, result, sizeof numbers);
     switch (entry->result[0]) {
     case 0: return Py_BuildValue("");
-    case 'd': memcpy(&number, result, sizeof number); return Py_BuildValue("d", number);
+    case 'd': return Py_BuildValue("d", numbers[0]);
     case '?': return PyBool_FromLong(*(unsigned char *)result);
-    default: return Py_BuildValue(entry->result, (long long)result[0], (long long)result[1], (long long)result[2]);
+    default:
+        if (entry->result[1] == 'd') return Py_BuildValue(entry->result, numbers[0], numbers[1], numbers[2]);
+        return Py_BuildValue(entry->result, (long long)result[0], (long long)result[1], (long long)result[2]);
     }
 }
 
-/* Of Numba's runtime: arrays that an entry makes for itself, counted as Numba's code counts them, and two helpers. */
-typedef struct {
-    size_t references;
-    void (*destructor)(void *data, size_t size, void *about);
-    void *about;
-    void *data;
-    size_t size;
-    void *allocator;
-} Memory;
-
-void *NRT_MemInfo_alloc_aligned(size_t size, unsigned align) {
-    size_t head = (sizeof(Memory) + 63) / 64 * 64;
-    char *memory = malloc(head + size + align);
-    if (!memory) return NULL;
-    uintptr_t data = (uintptr_t)(memory + head);
-    if (align) data = (data + align - 1) / align * align;
-    *(Memory *)memory = (Memory){1, NULL, NULL, (void *)data, size, NULL};
-    return memory;
-}
-
-void *NRT_MemInfo_alloc(size_t size) { return NRT_MemInfo_alloc_aligned(size, 0); }
-
-void NRT_MemInfo_call_dtor(Memory *memory) {
-    if (memory->destructor) memory->destructor(memory->data, memory->size, memory->about);
-    free(memory);
-}
-
-/* A list keeps its items apart, so that it can grow. */
-static void free_items(void *data, size_t size, void *about) {
-    if (about) ((void (*)(void *, size_t, void *))about)(data, size, NULL);
-    free(data);
-}
-
-void *NRT_MemInfo_new_varsize_dtor(size_t size, void *destructor) {
-    Memory *made = malloc(sizeof *made);
-    void *data = malloc(size);
-    if (!made || !data) return NULL;
-    *made = (Memory){1, free_items, destructor, data, size, NULL};
-    return made;
-}
-
-void *NRT_MemInfo_varsize_alloc(Memory *memory, size_t size) {
-    memory->data = malloc(size);
-    memory->size = size;
-    return memory->data;
-}
-
-void *NRT_MemInfo_varsize_realloc(Memory *memory, size_t size) {
-    void *data = realloc(memory->data, size);
-    if (!data) return NULL;
-    memory->size = size;
-    return memory->data = data;
-}
-
-void NRT_MemInfo_varsize_free(Memory *memory, void *data) {
-    free(data);
-    if (data == memory->data) memory->data = NULL;
-}
-
-void *NRT_Allocate(size_t size) { return malloc(size); }
-void NRT_Free(void *data) { free(data); }
+/* Of Numba's runtime. No entry makes an array (build_core.py refuses one that does), and nobody owns those that are
+   handed over, so that the first of these is never called. */
+void NRT_MemInfo_call_dtor(void *memory) { (void)memory; }
 
 int numba_attempt_nocopy_reshape(intptr_t axes, const intptr_t *shape, const intptr_t *strides, intptr_t new_axes,
                                  const intptr_t *new_shape, intptr_t *new_strides, intptr_t size, int fortran) {

@@ -9,6 +9,8 @@ from streamgp.auto.auto import Auto as Auto
 from streamgp.auto.tuned import Tuned as Tuned
 from streamgp.batch.evidence import Evidence as Evidence
 from streamgp.contract.joint import JointPrediction as JointPrediction
+from streamgp.contract.loading import from_bytes as from_bytes
+from streamgp.contract.loading import load as load
 from streamgp.contract.model import StreamModel as StreamModel
 from streamgp.contract.prediction import CalibratedPrediction as CalibratedPrediction
 from streamgp.contract.prediction import Prediction as Prediction
@@ -26,8 +28,6 @@ from streamgp.kernels import RationalQuadratic as RationalQuadratic
 from streamgp.kernels import RecursiveSquaredExponential as RecursiveSquaredExponential
 from streamgp.kernels import SquaredExponential as SquaredExponential
 from streamgp.kernels import Trend as Trend
-from streamgp.loading import from_bytes as from_bytes
-from streamgp.loading import load as load
 from streamgp.local import LWPR as LWPR
 from streamgp.local import LocalGP as LocalGP
 from streamgp.process.adapt.sngd import SNGD as SNGD

@@ -60,6 +60,10 @@ class Layout:
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
         self.type, self.model = Kind("record", 1, record=self.record), Kind("model", record=self.record)
 
+    def count(self, sizes: Mapping[str, int]) -> int:
+        """How many numbers the state has."""
+        return sum(math.prod(_shape(text, sizes)) for text in self.state.values())
+
 
 class Numbers:
     """The numbers of one model: ``plan``, ``counters`` and arrays by name.

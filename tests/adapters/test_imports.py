@@ -40,7 +40,7 @@ def test_a_snapshot_is_loaded_although_nothing_else_was_imported(tmp_path):
     model = sg.KRLST(capacity=3)
     model.learn_one(1.0, 2.0)
     model.save(tmp_path / "m.sgp")
-    code = f"from streamgp.loading import load; print(type(load({str(tmp_path / 'm.sgp')!r})).__name__)"
+    code = f"from streamgp.contract.loading import load; print(type(load({str(tmp_path / 'm.sgp')!r})).__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "KRLST\n", done.stderr
 

@@ -59,8 +59,8 @@ def of_one_and_two_outputs(test):
     return both
 
 
-def stream_for(model, p):
-    X, Y = stream(p)
+def stream_for(model, p, n=N):
+    X, Y = stream(p, n)
     as_classes, as_counts = (Y > 0).astype(float), np.floor(2.0 * np.exp(Y))
     return X, {"numbers": Y, "classes": as_classes, "counts": as_counts}[model._observes]
 

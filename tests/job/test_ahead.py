@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from streamgp.auto.needed import FIRST as FIRST_CALLED
-from streamgp.auto.needed import PROCESSES
 from streamgp.compiled import INTERPRETED
 from streamgp.job import Pipeline
 from streamgp.job.ahead import of_model
@@ -100,7 +99,7 @@ def test_a_wrong_request_is_refused_before_anything_is_compiled(monkeypatch):
             Pipeline(schema, **asked)
 
 
-FIRST = """
+BUILT = """
 from streamgp.compiled import compile_once
 import streamgp as sg
 from streamgp.job import Pipeline
@@ -110,10 +109,7 @@ def fill(entries):
     print(*map(compile_once.name_of, entries))
     raise SystemExit
 
-def fill_behind(entries):
-    print(*map(compile_once.name_of, entries))
-
-compile_once.fill, compile_once.fill_behind = fill, fill_behind
+compile_once.fill = fill
 {build}
 """
 
@@ -122,11 +118,9 @@ compile_once.fill, compile_once.fill_behind = fill, fill_behind
 @pytest.mark.parametrize(
     "build", ["Pipeline(Schema((Column('x', 'number'), Column('y', 'number')), 'y', ('x',)))", "sg.Auto()"]
 )
-def test_what_the_first_rows_need_is_compiled_together_and_the_rest_in_the_background(build, tmp_path):
+def test_what_auto_needs_is_compiled_together_before_its_first_row(build, tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}  # which holds nothing
     done = subprocess.run(
-        [sys.executable, "-c", FIRST.format(build=build)], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", BUILT.format(build=build)], env=environment, capture_output=True, text=True
     )
-    then, first = (line.split() for line in done.stdout.splitlines())
-    assert first == [compile_once.name_of(function.entry) for function in FIRST_CALLED]
-    assert then == [compile_once.name_of(function.entry) for function in PROCESSES]
+    assert done.stdout.split() == [compile_once.name_of(function.entry) for function in of_model("auto")]

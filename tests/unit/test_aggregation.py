@@ -43,7 +43,7 @@ def whole(rule, y, said, kept=None, reach=0.0, seen=None, kind=TRACK, lines=NO_L
         np.empty((3, len(y))),
         np.empty((3, len(y), K)),
     )
-    out = judged, spoken, weights, heard, mixed
+    out = judged, spoken, weights, heard, mixed, aggregation.work_room(K)
     ops, numbers = listed(len(y), kind), np.arange(K)
     aggregation.combine(rule, np.array([0.99]), reach, ops, y, numbers, said, lines, seen, *kept, *out)
     return spoken, weights, heard, mixed

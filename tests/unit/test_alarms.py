@@ -24,7 +24,7 @@ def judged(z, rate=1e-3, memory=5000.0, warmup=100.0, own=()):
     claimed = np.ascontiguousarray(own, dtype=float).reshape(-1, 1)
     inputs = np.zeros((n, 1)), Z, claimed, np.zeros((n, 1)), np.full(n, rate), False, memory, warmup
     units = np.zeros((1, surprise.UNITS))
-    assert surprise.judge(*inputs, *arrays, progress, units, np.zeros((2, 1)), *found) == n
+    assert surprise.judge(*inputs, *arrays, progress, units, np.zeros((2, 1)), *found, np.empty(surprise.ROOM)) == n
     return found[0, :, 0], found[1, :, 0]
 
 
@@ -124,7 +124,7 @@ def test_the_fitted_tail_is_that_of_a_generalized_pareto_distribution(shape):
     counts, tail, progress = np.zeros(2 * surprise.SIDE), np.zeros(surprise.FITTED), np.zeros(surprise.PROGRESS)
     edges = surprise.LEAST * np.exp(surprise.WIDTH * np.arange(surprise.SIDE + 1))
     counts[surprise.SIDE :] = 1e5 * np.diff(stats.genpareto(shape, scale=2.0).cdf(edges))
-    called(surprise.fit)(counts, counts.sum(), tail)
+    called(surprise.fit)(counts, counts.sum(), tail, np.empty(surprise.ROOM))
     beyond = np.empty_like(counts)
     called(surprise.add_up)(counts, beyond)
     for p in (1e-2, 1e-3, 1e-4):

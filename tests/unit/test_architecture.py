@@ -19,14 +19,14 @@ FLOORS = (
     {"deep", "export", "spark"},
     {"auto"},
     {"fleet", "tuning"},
-    {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
+    {"batch", "data", "encoded", "evaluate", "tables", "wrappers"},
     {"cuda", "filters", "local", "recipes"},
     {"process"},
     {"contract"},
     {"kernels"},
     {"linalg"},
     {"arrays", "names", "vocabulary"},
-    {"blas", "compiled", "filelocks", "settings", "version"},
+    {"blas", "compiled", "settings", "version"},
 )
 
 

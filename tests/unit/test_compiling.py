@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
-import numba
 import pytest
 
 import streamgp
@@ -59,7 +56,7 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
 def test_functions_of_different_layouts_have_different_names_whatever_process_compiles_them():
     code = (
         "import sys, importlib; from numba.core.funcdesc import default_mangler\n"
-        "from streamgp.compiled.compile_once import compile_entries; compile_entries([])\n"
+        "from streamgp.compiled.compile_once import name_by_content; name_by_content()\n"
         "layouts = {name: importlib.import_module(name).LAYOUT.type for name in sys.argv[1:]}\n"
         "print(*(default_mangler('look', [layouts[name]]) for name in sorted(layouts)))"
     )
@@ -172,100 +169,26 @@ print(compiled, loaded)
     assert done.stdout.splitlines()[-1] == "[] []"
 
 
-class Entry:
-    """A function that is compiled when it may be."""
+def test_two_processes_compile_every_second_entry_each_and_say_so(monkeypatch, capfd):
+    parts = []
 
-    types = ()
-    loaded = False
+    def started(part):
+        parts.append(part)
+        return subprocess.Popen([sys.executable, "-c", ""])
 
-    def __init__(self, name, compiled, begun=None, may_end=None):
-        self.name, self.compiled, self.begun, self.may_end = name, compiled, begun, may_end
-
-    def compile(self, _):
-        if self.begun is not None:
-            self.begun.set()
-            assert self.may_end.wait(60)
-        self.compiled.append(self.name)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compile_once, "POLL", 0.01)
-    monkeypatch.setattr(compile_once, "name_of", lambda one: one.name)
-    monkeypatch.setattr(compile_once, "is_cached", lambda one: one.name in one.compiled)
-
-
-def process_of(entries, monkeypatch, **options):
-    """Compile entries in a thread that stands for a process."""
-    found = {one.name: one for one in entries}
-    monkeypatch.setattr(compile_once, "_found", lambda name: found[name])
-    thread = threading.Thread(target=compile_once.compile_entries, args=(list(found),), kwargs=options)
-    thread.start()
-    return thread
-
-
-@pytest.mark.usefixtures("folder")
-def test_no_function_is_compiled_by_two_and_in_the_end_each_waits_for_the_others(monkeypatch):
-    compiled, begun, may_end = [], threading.Event(), threading.Event()
-    entries = [Entry("a", compiled, begun, may_end), Entry("b", compiled), Entry("c", compiled)]
-    first = process_of(entries[:1], monkeypatch)
-    assert begun.wait(60)
-    second = process_of(entries, monkeypatch)
-    leaves_it = process_of(entries[:1], monkeypatch, waits=False)
-    leaves_it.join(60)
-    assert not leaves_it.is_alive()
-    while len(compiled) < 2:
-        assert second.is_alive()
-    assert compiled == ["b", "c"]
-    assert first.is_alive()
-    may_end.set()
-    first.join(60)
-    second.join(60)
-    assert not second.is_alive()
-    assert compiled == ["b", "c", "a"]
-
-
-@pytest.mark.usefixtures("folder")
-def test_what_one_leaves_undone_the_next_one_compiles(monkeypatch):
-    compiled = []
-    entry = Entry("a", compiled)
-    with contextlib.ExitStack() as claim:
-        assert compile_once._claimed(entry, claim)
-        waiting = process_of([entry], monkeypatch)
-        assert not compiled
-    waiting.join(60)
-    assert compiled == ["a"]
+    monkeypatch.setattr(compile_once, "_started", started)
+    entries = [function.entry for function in ahead.FORECAST]
+    compile_once.fill(entries)
+    compile_once.fill(entries[:1])
+    named = [compile_once.name_of(entry) for entry in entries]
+    assert parts == [named[::2], named[1::2], named[:1]]
+    assert len(re.findall(r"compiled in \d+ s", capfd.readouterr().err)) == 2
 
 
 def test_what_no_process_can_compile_is_left_to_the_caller(monkeypatch, capfd):
     monkeypatch.setattr(sys, "executable", str(Path(sys.executable).with_name("no-such-python")))
     compile_once.fill([checks.check])
     assert re.fullmatch(r"streamgp: compiling, .* \.\.\.\nstreamgp: compiled in 0 s\n", capfd.readouterr().err)
-
-
-def test_where_nothing_can_be_written_nobody_waits(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "below"))
-    with contextlib.ExitStack() as one, contextlib.ExitStack() as other:
-        assert compile_once._claimed(checks.check, one)
-        assert compile_once._claimed(checks.check, other)
-
-
-@pytest.mark.more
-def test_the_background_compiles_what_nobody_waits_for_and_outlives_who_asked_for_it(tmp_path):
-    code = (
-        "from streamgp.compiled import fill_cache; from streamgp.contract import checks\n"
-        "fill_cache(then=[checks.check])"
-    )
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stderr == "streamgp: what later rows need is being compiled in the background\n"
-    waits = (
-        "import time; from streamgp.compiled import compile_once; from streamgp.contract import checks\n"
-        "while not compile_once.is_cached(checks.check): time.sleep(0.1)"
-    )
-    subprocess.run([sys.executable, "-c", waits], env=environment, check=True, timeout=300)
 
 
 @needs_compiler

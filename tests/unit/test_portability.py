@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import streamgp
-from streamgp import cli, filelocks
+from streamgp import cli
+from streamgp.contract import filelocks
 from streamgp.tables.places import locked
 from streamgp.tables.source import TextLines
 from streamgp.tables.writing import WriteError
@@ -23,7 +24,11 @@ from streamgp.tables.writing import WriteError
 SOURCES = Path(streamgp.__file__).parent
 # Modules that some system lacks, or, like select, that cannot do there what they do elsewhere; and who may use them.
 NOT_EVERYWHERE = {"fcntl", "grp", "msvcrt", "pwd", "resource", "select", "selectors", "termios", "winreg"}
-ALLOWED = {("filelocks.py", "fcntl"), ("filelocks.py", "msvcrt"), ("serve/connections.py", "resource")}
+ALLOWED = {
+    ("contract/filelocks.py", "fcntl"),
+    ("contract/filelocks.py", "msvcrt"),
+    ("serve/connections.py", "resource"),
+}
 
 
 def nodes(kind):

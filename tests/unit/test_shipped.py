@@ -155,3 +155,16 @@ def test_without_code_and_without_numba_the_first_model_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.rstrip().endswith(f"ImportError: {shipped.NO_CODE}")
+
+
+def test_an_entry_that_makes_an_array_is_refused_by_the_build(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "machine")
+    import build_core
+
+    code = "declare ptr @NRT_Allocate(i64)\n  tail call void @NRT_MemInfo_call_dtor(ptr %x)\n"
+    build_core.refuse_allocations("streamgp.process.stream:run_fixed", code)
+    with pytest.raises(SystemExit, match=r"stream:run_fixed makes an array, by NRT_MemInfo_alloc_aligned; pass it one"):
+        build_core.refuse_allocations(
+            "streamgp.process.stream:run_fixed",
+            f"{code}  %1 = call noalias ptr @NRT_MemInfo_alloc_aligned(i64 %n, i32 32)",
+        )

@@ -16,9 +16,9 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.adapters.mlflow needs mlflow: pip install 'streamgp[mlflow]'") from error
 
+from streamgp.contract.loading import load
 from streamgp.contract.model import StreamModel
 from streamgp.job.pipeline import Pipeline
-from streamgp.loading import load
 from streamgp.settings import probability
 from streamgp.tables.formats import Chunk
 from streamgp.version import __version__

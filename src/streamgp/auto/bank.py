@@ -191,7 +191,8 @@ class Bank:
         """How much each line would count now; they sum to 1."""
         K, said = len(self.lines), np.zeros((3, len(self.lines)))
         weights, scratch = np.zeros((2, K)), np.empty((2, SPOKEN))
-        step.weigh(said, self.regrets, self.errors, self.slopes, self.scale, scratch[0], weights[0])
+        room = aggregation.work_room(K)
+        step.weigh(said, self.regrets, self.errors, self.slopes, self.scale, scratch[0], weights[0], room)
         return np.asarray(weights[0])
 
     def best_says(self, f: FloatArray) -> float:
@@ -239,17 +240,18 @@ class Bank:
         aggregation.combine(
             *(aggregation.STACKED, self._discount, self._reach, ops, y, self.numbers, predicted, kept, self.seen),
             *(self.regrets, self.errors, self.covariances, self.slopes, self.scale),
-            *(room[0], np.empty((n, SPOKEN)), room[1], room[2], mixed),
+            *(room[0], np.empty((n, SPOKEN)), room[1], room[2], mixed, aggregation.work_room(K)),
         )
 
     def _run(self, ops: np.ndarray, F: FloatArray, y: FloatArray, given: FloatArray) -> FloatArray:
         """Let all lines predict and learn; their means, variances and noises, (3, n, lines)."""
         predicted = np.empty((3, len(F), len(self.lines)))
         table = ops, F, y, given, self._clock, self._table, self._columns, self._units, self._target_units, self.sums
-        line, stopped = 0, -1
+        line, stopped, k = 0, -1, len(ops)
+        room, what = np.empty(k * step.numbers_of_operation(self._table)), np.empty((k, 2), np.int64)
         while True:
             numbers = *self._forest, self._records, self._buffer
-            status, line, stopped = step.run_lines(*table, *numbers, predicted, line, stopped + 1)
+            status, line, stopped = step.run_lines(*table, *numbers, predicted, room, what, line, stopped + 1)
             if status != DUE_AFTER:
                 break
             process: Any = self.lines[line].process

@@ -1,4 +1,4 @@
-"""The compiled functions that Auto calls, in the order in which rows ask for them."""
+"""The compiled functions that Auto calls: those that its first rows ask for, and those of later rows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from streamgp.process import time as passing
 from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
 
+# Two processes compile every second one each: large ones stand so that both have as much to do.
 # Naive values and least squares, which predict the first rows.
 FIRST = (
     stream.run_fixed,
-    step.see,
-    step.run_lines,
-    step.weigh,
     conformal.calibrate,
-    ladder.evaluate,
+    step.run_lines,
     aggregation.combine,
+    step.weigh,
+    ladder.evaluate,
+    step.see,
     outliers.screen,
     outliers.doubt,
     drift.watch_beside,
@@ -34,12 +35,14 @@ FIRST = (
 KERNELS = (program.weighted_gradient, program.matrix, program.loading_units)
 OVER_TIME = (passing.arrive, passing.pass_time, passing.report_components)
 TUNING = (*KERNELS, memory.walk)
-# Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
     temporal_evidence.regular,
-    *TUNING,
-    features.kernel_values,
     stream.run_growing,
+    program.weighted_gradient,
+    features.kernel_values,
+    program.matrix,
+    program.loading_units,
+    memory.walk,
     budget.least_distinct,
     *OVER_TIME,
     observation.as_gaussian,
@@ -49,8 +52,8 @@ PROCESSES = (
 
 @cache
 def compile_first() -> None:
-    """Load what the first rows call; let what later rows call be compiled while these are predicted."""
-    fill_cache(*FIRST, then=PROCESSES)
+    """Load what the first rows call, and compile what later rows call, so that no compilation falls inside a stream."""
+    fill_cache(*FIRST, *PROCESSES)
     compile_now(*FIRST)
 
 

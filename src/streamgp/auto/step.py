@@ -25,6 +25,7 @@ KIND, LOOP, FIRST_COLUMN, COLUMNS, ORIGIN, RECORD, FIRST_NUMBER, NUMBERS, TIMED,
 FIELDS = VARIES + 1
 VALUE, MEAN, PROCESS, FOREST = range(4)  # a column as it is; the mean of all targets; a loop; trees
 HARMONICS = 3  # of each season
+GIVEN = NOISE + 1  # conditions of an operation
 
 
 @entry(VECTOR, MATRIX, MATRIX, MATRIX, INDICES, INDICES, INDICES, INDICES, WHOLE, WHOLE, MATRIX)
@@ -82,9 +83,14 @@ def see(
             row[place + j] = before[t, j]
 
 
+def numbers_of_operation(table: Array) -> int:
+    """How much work space an operation takes: its conditions, its inputs, its target, and what is said of it."""
+    return GIVEN + int(table[:, COLUMNS].max(initial=0)) + 4
+
+
 @entry(
     *(WHOLES, MATRIX, VECTOR, MATRIX, WHOLE, WHOLES, INDICES, MATRIX, MATRIX, MATRIX),
-    *(WHOLES, MATRIX, ARGUMENTS[0], VECTOR, CUBE, WHOLE, WHOLE),
+    *(WHOLES, MATRIX, ARGUMENTS[0], VECTOR, CUBE, VECTOR, WHOLES, WHOLE, WHOLE),
 )
 def run_lines(
     ops: Array,
@@ -102,6 +108,8 @@ def run_lines(
     records: Array,
     buffer: Array,
     predicted: Array,
+    room: Array,
+    what: Array,
     line: int,
     at: int,
 ) -> tuple[int, int, int]:
@@ -123,13 +131,15 @@ def run_lines(
         records: of the processes.
         buffer: their numbers.
         predicted: (3, n, lines) receives means, variances and noises; NaN: none.
+        room: work space, numbers_of_operation() for each operation.
+        what: (k, 2) the same for operations of one process.
         line: at which to begin, later than the first where a loop had stopped.
         at: operation, in the same way.
 
     Returns:
         A status, and the line and the operation at which it arose.
     """
-    records, buffer = borrowed(records), borrowed(buffer)
+    records, buffer, room = borrowed(records), borrowed(buffer), borrowed(room)
     k = ops.shape[0]
     for i in range(line, table.shape[0]):
         own, shift, scale, origin = table[i], target_units[0, i], target_units[1, i], table[i, ORIGIN]
@@ -154,9 +164,10 @@ def run_lines(
         else:
             d, first, size, start = own[COLUMNS], own[FIRST_COLUMN], own[NUMBERS], own[FIRST_NUMBER]
             process, numbers = records[own[RECORD] : own[RECORD] + 1], buffer[start : start + size].reshape(1, size)
-            X, Y, told = np.empty((k, d)), np.empty((k, 1)), np.empty((3, k, 1))
-            given = np.empty((k if own[TIMED] or conditions.shape[0] > 0 else 0, NOISE + 1))
-            what, m = np.empty((k, 2), np.int64), opened(process, numbers, 0)
+            some = k if own[TIMED] or conditions.shape[0] > 0 else 0
+            given, X = room[: GIVEN * some].reshape(some, GIVEN), room[GIVEN * k : (GIVEN + d) * k].reshape(k, d)
+            Y, told = room[room.size - k :].reshape(k, 1), room[room.size - 4 * k : room.size - k].reshape(3, k, 1)
+            m = opened(process, numbers, 0)
             latest = m.clock[LEARNED, 0] if own[TIMED] else np.nan
             for op in range(k):  # every operation has a row of its own
                 t, kind = ops[op, 0], ops[op, 1]
@@ -206,10 +217,9 @@ def of_process(kind: int) -> int:
     return PREDICT if kind & (PREDICT | ADVANCE) else 0
 
 
-@entry(MATRIX, CUBE, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR)
+@entry(MATRIX, CUBE, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX)
 def weigh(
-    said: Array, regrets: Array, errors: Array, slopes: Array, scale: Array, spoken: Array, weights: Array
+    said: Array, regrets: Array, errors: Array, slopes: Array, scale: Array, spoken: Array, weights: Array, room: Array
 ) -> None:
     """With which weights lines would speak, (lines,), if all of them said 0; see aggregation.say()."""
-    room = aggregation.work_room(said.shape[1])
     aggregation.say(aggregation.STACKED, said, regrets, errors, slopes, scale, spoken, weights, room)

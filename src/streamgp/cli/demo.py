@@ -22,7 +22,6 @@ def demo(
     with reported():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.job import Job
-        from streamgp.job.ahead import compile_ahead
         from streamgp.job.demonstration import time_of, write_demo
         from streamgp.job.recorder import Recorder
 
@@ -37,7 +36,6 @@ def demo(
             "The same as:\n"
             f"  streamgp run {table} --target power --lags {LAGS} --model {MODEL} --out {predictions} ...\n"
         )
-        compile_ahead(MODEL, and_then=True)  # so that the first run on an own table finds what it needs
         recorder = Recorder()
         with stopping(screen) as stop, screen:
             summary = Job(

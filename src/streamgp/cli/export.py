@@ -31,8 +31,8 @@ def export(
     with reported():
         import numpy as np
 
+        from streamgp.contract.loading import load
         from streamgp.export.c import header, resumed
-        from streamgp.loading import load
 
         if (c is None) == (state is None) or (state is None) != (save is None):
             raise ValueError("give --c HEADER to write C, or --state NUMBERS and --save FILE to take over its state")

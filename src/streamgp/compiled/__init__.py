@@ -121,14 +121,9 @@ def compile_now(*entries: Any) -> None:
     way.compile_now(*entries)
 
 
-def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
-    """Compile what is missing, and load nothing.
-
-    Args:
-        entries: that are waited for.
-        then: that a process of low priority compiles meanwhile, and nobody waits for.
-    """
-    way.fill_cache(*entries, then=then)
+def fill_cache(*entries: Any) -> None:
+    """Compile what is missing, and load nothing."""
+    way.fill_cache(*entries)
 
 
 def is_filled(*entries: Any) -> bool:

@@ -189,12 +189,9 @@ def compile_now(*entries: Any) -> None:
             function.loaded = True
 
 
-def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
+def fill_cache(*entries: Any) -> None:
     """Compile what the cache on disk does not have."""
-    needed, later = ([one.entry for one in some if not is_filled(one)] for some in (entries, then))
-    if later := [one for one in later if one not in needed]:
-        compile_once.fill_behind(later)
-    if needed:
+    if needed := [one.entry for one in entries if not is_filled(one)]:
         compile_once.fill(needed)
 
 

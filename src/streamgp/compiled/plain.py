@@ -55,8 +55,7 @@ def compile_now(*entries: Any) -> None:
     pass
 
 
-def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
-    pass
+fill_cache = compile_now
 
 
 def is_filled(*entries: Any) -> bool:  # noqa: ARG001

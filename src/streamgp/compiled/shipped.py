@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -97,7 +98,7 @@ class Library:
         return {function.__name__: function.address for function in functions}
 
     def described(self, entries: Sequence[Any] = ()) -> str:
-        return f"machine code of the wheel for {self.path.stem}"
+        return f"machine code of the wheel for {platform.machine()} ({self.path.stem})"
 
 
 class Missing:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as serialize
 
-from streamgp import filelocks
 from streamgp.arrays import Triangles
+from streamgp.contract import filelocks
 from streamgp.names import EVERYWHERE
 from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__

@@ -303,8 +303,11 @@ def iterate(steps: Any, *given: Any) -> None:
 
 @as_written(VECTOR, NUMBER, WHOLE, VECTOR)
 def _mackey_glass(history: Array, step: float, keep: int, out: Array) -> None:
-    """Euler steps from a history of delay + 1 values, oldest first, every ``keep``-th of them into out."""
-    ring = history.copy()
+    """Euler steps from a history of delay + 1 values, oldest first, every ``keep``-th of them into out.
+
+    The history is written over.
+    """
+    ring = history
     newest = ring.size - 1
     x = ring[newest]
     for t in range(out.size):
@@ -335,22 +338,22 @@ def _ikeda(re: float, im: float, out: Array) -> None:
 @as_written(VECTOR, NUMBER, MATRIX)
 def _lorenz(start: Array, step: float, out: Array) -> None:
     """The classical Runge-Kutta rule of order 4."""
-    state, trial, slope, total = start.copy(), start.copy(), np.empty(3), np.empty(3)
+    last = start
     for t in range(out.shape[0]):
-        trial[:] = state
-        total[:] = 0.0
+        x, y, z = last[0], last[1], last[2]
+        total_x = total_y = total_z = 0.0
         for stage in range(4):
-            x, y, z = trial
-            slope[0] = 10.0 * (y - x)
-            slope[1] = x * (28.0 - z) - y
-            slope[2] = x * y - 8.0 / 3.0 * z
-            inner = stage == 1 or stage == 2
-            for j in range(3):
-                total[j] += (2.0 if inner else 1.0) * slope[j]
-                trial[j] = state[j] + (step if stage == 2 else 0.5 * step) * slope[j]
-        for j in range(3):
-            state[j] += step / 6.0 * total[j]
-            out[t, j] = state[j]
+            slope_x, slope_y, slope_z = 10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z
+            weight, length = 2.0 if stage == 1 or stage == 2 else 1.0, step if stage == 2 else 0.5 * step
+            total_x += weight * slope_x
+            total_y += weight * slope_y
+            total_z += weight * slope_z
+            x, y, z = last[0] + length * slope_x, last[1] + length * slope_y, last[2] + length * slope_z
+        row = out[t]
+        row[0] = last[0] + step / 6.0 * total_x
+        row[1] = last[1] + step / 6.0 * total_y
+        row[2] = last[2] + step / 6.0 * total_z
+        last = row
 
 
 @as_written(VECTOR)

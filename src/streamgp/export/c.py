@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
+from streamgp.contract.loading import from_bytes
 from streamgp.contract.model import StreamModel
 from streamgp.kernels import Matern, RationalQuadratic, SquaredExponential
 from streamgp.linalg.triangular import CANCELED
-from streamgp.loading import from_bytes
 from streamgp.process import budget, growing, observation, posterior
 from streamgp.process import features as feature_kinds
 from streamgp.process.features import Fourier

@@ -135,8 +135,8 @@ class Watch:
         time = None if conditions is None else conditions[:, TIME]
         nats, found, changes = (np.empty(len(Z)) for _ in range(3))
         numbers = named["counts"], named["tail"], named["progress"]
-        how = float(MEMORY), float(WARMUP), ENOUGH
-        surprise.judge_together(Z, streams, *how, *numbers, named["units"], named["evidence"], nats, found, changes)
+        how, out = (float(MEMORY), float(WARMUP), ENOUGH), (nats, found, changes, np.empty(surprise.ROOM))
+        surprise.judge_together(Z, streams, *how, *numbers, named["units"], named["evidence"], *out)
         kinds = np.zeros(len(Z), dtype=np.int64)
         judged = np.flatnonzero(~np.isnan(nats))
         budget = self._budget(len(judged), time)

@@ -11,11 +11,11 @@ import numpy as np
 from streamgp.contract import atomic, passing
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.lanes import ISSUE, LEARN, ONE
+from streamgp.contract.loading import resume
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction, joined
 from streamgp.contract.snapshot import SnapshotError, encoded_state, packed, unpacked
 from streamgp.fleet.rows import Rows
-from streamgp.loading import resume
 from streamgp.settings import FloatArray
 
 Result = TypeVar("Result")

@@ -1,4 +1,4 @@
-"""What a run is going to need, compiled before it starts: in a few processes at once, not one after the other.
+"""What a run is going to need, compiled before it starts: in two processes at once, not one after the other.
 
 This is the one list of it: what commands call without any choice of a model, what one model calls, and all there is.
 """
@@ -55,24 +55,21 @@ def compile_all() -> None:
     fill_cache(*every())
 
 
-def compile_ahead(model: str, and_then: bool = False) -> None:
+def compile_ahead(model: str) -> None:
     """Load what the first rows of a run call, and compile what this machine does not have yet.
 
     Args:
-        model: auto, for which what later rows call is compiled in the background, or the name of a model; what others
-            than those with a growing basis need is compiled by them.
-        and_then: compile in the background what commands call unless a model is chosen.
+        model: auto, or the name of a model; what others than those with a growing basis need is compiled by them.
     """
     if model == "auto":
         needed.compile_first()
-        return
-    fill_cache(*of_model(model), then=of_commands() if and_then else ())
-    compile_now(*of_model(model))
+    else:
+        compile_now(*of_model(model))
 
 
 def compile_forecast() -> None:
-    """Compile what forecasts call; in the background what the other commands do."""
-    fill_cache(*FORECAST, then=of_commands())
+    """Compile what forecasts call."""
+    fill_cache(*FORECAST)
 
 
 def of_commands() -> list[Any]:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import snapshot
+from streamgp.contract.loading import from_bytes
 from streamgp.contract.model import StreamModel
 from streamgp.job.opening import first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.told import relevance
-from streamgp.loading import from_bytes
 from streamgp.tables.columns import Schema, listed
 from streamgp.tables.declared import as_toml
 from streamgp.tables.formats import read_rows

@@ -12,6 +12,7 @@ from streamgp.contract import passing, snapshot
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import part
 from streamgp.contract.lanes import ISSUE, LEARN, ONE
+from streamgp.contract.loading import model_of
 from streamgp.contract.prediction import Prediction, bare
 from streamgp.contract.waiting import Tickets
 from streamgp.job import told
@@ -23,7 +24,6 @@ from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.told import asked, model_with, uses_time
 from streamgp.job.yardsticks import Yardsticks
-from streamgp.loading import model_of
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.encoding import EncodedRows, RowEncoder

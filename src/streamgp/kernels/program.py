@@ -36,9 +36,12 @@ class Program(NamedTuple):
         joins = self.operations[:, OPERATION] <= PRODUCT
         return int(np.where(joins, -1, 1).cumsum().max(initial=0))
 
-    def scratch(self, points: int, width: int) -> int:
+    def scratch(self, points: int, width: int, gradients: bool = False) -> int:
         """Length of the work array for a dictionary of this many points."""
-        return self.stack() * points + width
+        needed = self.stack() * points + width
+        if gradients:
+            needed += (int(self.operations[0, DEPTH]) + 1) * points + len(self.operations) + 1
+        return needed
 
     def between(self, X: Array, Z: Array) -> Array:
         """The matrix k(X, Z)."""
@@ -67,15 +70,16 @@ class Program(NamedTuple):
     def weighted_gradient(self, W: Array, X: Array, Z: Array, triangle: bool) -> Array:
         """sum_ij W[i, j] d k(X[i], Z[j]) / d log theta, by a loading itself; of a triangle (X = Z) j <= i counts."""
         compile_now(weighted_gradient)
-        total, work = np.zeros(self.parameters.size), np.empty(self.scratch(len(Z), X.shape[1]))
-        weighted_gradient(self.operations, self.parameters, Z, X, W, triangle, work, total)
+        total, work = np.zeros(self.parameters.size), np.empty(self.scratch(len(Z), X.shape[1], gradients=True))
+        value, G = np.empty(len(Z)), np.empty((total.size, len(Z)))
+        weighted_gradient(self.operations, self.parameters, Z, X, W, triangle, work, value, G, total)
         return total
 
     def input_gradient(self, B: Array, x: Array) -> Array:
         """d k(B, x) / d x, (width, n)."""
         compile_now(cross_gradient)
         n, leaves = len(B), (len(self.operations) + 1) // 2
-        G, work = np.empty((leaves * x.size, n)), np.empty(self.scratch(n, x.size))
+        G, work = np.empty((leaves * x.size, n)), np.empty(self.scratch(n, x.size, gradients=True))
         cross_gradient(self.operations, self.parameters, B, n, x, True, np.empty(n), G, work)
         return G.reshape(leaves, x.size, n).sum(axis=0)  # type: ignore[no-any-return]
 
@@ -309,13 +313,25 @@ def by_distance(step: Array, theta: Array, B: Array, n: int, x: Array, weights: 
 
 @inlined
 def leaf_gradient(
-    step: Array, theta: Array, B: Array, n: int, x: Array, by_inputs: bool, out: Array, grad: Array, work: Array
+    step: Array,
+    theta: Array,
+    B: Array,
+    n: int,
+    x: Array,
+    by_inputs: bool,
+    out: Array,
+    grad: Array,
+    weights: Array,
+    by: Array,
 ) -> None:
-    """out = k(B, x) for one leaf, grad[h, i] = d out[i] / d log theta[h], by a loading itself; or d out[i] / d x[h]."""
+    """out = k(B, x) for one leaf, grad[h, i] = d out[i] / d log theta[h], by a loading itself; or d out[i] / d x[h].
+
+    Work space: weights (width,) and by (depth + 1, n).
+    """
     operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
     before, d = before_loadings(operation, scales), width // step[DEPTH]
     if operation == CONSTANT or operation == LINEAR:
-        leaf(step, theta, B, n, x, out, work)
+        leaf(step, theta, B, n, x, out, weights)
         for i in range(n):
             if not by_inputs:
                 grad[0, i] = out[i]
@@ -323,7 +339,7 @@ def leaf_gradient(
                 for j in range(width):
                     grad[j, i] = theta[0] * B[i, j]
         return
-    own, loadings, weights, by = theta[scales], theta[before:], work[:width], np.empty((step[DEPTH] + 1, n))
+    own, loadings = theta[scales], theta[before:]
     inverse_squares(theta, scales, width, weights)
     by_distance(step, theta, B, n, x, weights, out, by)
     for j in range(width):
@@ -371,12 +387,12 @@ def cross_gradient(
 
     Or, by inputs, what leaf after leaf adds to d out[i] / d x: grad has a row for each of the leaves' inputs.
     """
-    weights = work[: x.size]
-    stack = work[x.size :]
+    weights, end, lags = work[: x.size], x.size + operations.shape[0] + 1, operations[0, DEPTH] + 1
+    starts = work[x.size : end]  # where the rows of each operand begin
+    by, stack = work[end : end + lags * n].reshape(lags, n), work[end + lags * n :]
     for h in range(grad.shape[0]):
         for i in range(n):
             grad[h, i] = 0.0
-    starts = np.zeros(operations.shape[0] + 1, np.int64)  # where the rows of each operand begin
     top = 0
     seen = 0
     for s in range(operations.shape[0]):
@@ -385,10 +401,10 @@ def cross_gradient(
         if operation == SUM or operation == PRODUCT:
             a, b = stack[(top - 2) * n : (top - 1) * n], stack[(top - 1) * n : top * n]
             if operation == PRODUCT:
-                for h in range(starts[top - 2], starts[top - 1]):
+                for h in range(int(starts[top - 2]), int(starts[top - 1])):
                     for i in range(n):
                         grad[h, i] *= b[i]
-                for h in range(starts[top - 1], seen):
+                for h in range(int(starts[top - 1]), seen):
                     for i in range(n):
                         grad[h, i] *= a[i]
             for i in range(n):
@@ -396,11 +412,12 @@ def cross_gradient(
             top -= 1
         else:
             first = step[FIRST]
-            end = operations[s + 1, FIRST] if s + 1 < operations.shape[0] else theta.size
+            last = operations[s + 1, FIRST] if s + 1 < operations.shape[0] else theta.size
+            begin = seen
             starts[top] = seen
-            seen += x.size if by_inputs else end - first
+            seen += x.size if by_inputs else last - first
             value = stack[top * n : (top + 1) * n]
-            leaf_gradient(step, theta[first:], B, n, x, by_inputs, value, grad[starts[top] : seen], weights)
+            leaf_gradient(step, theta[first:], B, n, x, by_inputs, value, grad[begin:seen], weights, by)
             top += 1
     for i in range(n):
         out[i] = stack[i]
@@ -413,12 +430,23 @@ def matrix(operations: Array, theta: Array, X: Array, Z: Array, K: Array, work: 
         cross(operations, theta, X, X.shape[0], Z[i], K[i], work)
 
 
-@entry(WHOLES, VECTOR, MATRIX, MATRIX, MATRIX, BOOLEAN, VECTOR, VECTOR)
+@entry(WHOLES, VECTOR, MATRIX, MATRIX, MATRIX, BOOLEAN, VECTOR, VECTOR, MATRIX, VECTOR)
 def weighted_gradient(
-    operations: Array, theta: Array, X: Array, Z: Array, W: Array, triangle: bool, work: Array, total: Array
+    operations: Array,
+    theta: Array,
+    X: Array,
+    Z: Array,
+    W: Array,
+    triangle: bool,
+    work: Array,
+    value: Array,
+    G: Array,
+    total: Array,
 ) -> None:
-    """total[h] = sum_ij W[i, j] d k(Z[i], X[j]) / d log theta[h]; of a triangle (X = Z) only j <= i is visited."""
-    value, G = np.empty(X.shape[0]), np.empty((theta.size, X.shape[0]))
+    """total[h] = sum_ij W[i, j] d k(Z[i], X[j]) / d log theta[h]; of a triangle (X = Z) only j <= i is visited.
+
+    Work space: ``work``, value (n,) and G (hyperparameters, n) for n rows X.
+    """
     by_inputs = theta.size < 0  # not a literal False, for which Numba would compile it again
     for i in range(Z.shape[0]):
         n = i + 1 if triangle else X.shape[0]

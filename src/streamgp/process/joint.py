@@ -107,7 +107,8 @@ class Function:
         Phi, new = np.zeros((len(times), self._temporal)), np.zeros((len(times), len(times)))
         if self._over_time:
             compile_now(time.ahead)
-            time.ahead(self._numbers.records, self._numbers.buffers, np.ascontiguousarray(times), Phi, new)
+            numbers, room = self._numbers, np.empty(Phi.shape)
+            time.ahead(numbers.records, numbers.buffers, np.ascontiguousarray(times), Phi, new, room)
         return Phi, new
 
     def beside(self, over_time: FloatArray, X: FloatArray) -> FloatArray:

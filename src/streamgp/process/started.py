@@ -76,7 +76,10 @@ def sizes_of(model: Process, d: int, p: int, program: Program) -> dict[str, int]
         "path_columns": 2 + theta,
         "steps": len(program.operations),
         "derivatives": parameters if theta else 0,
-        "kernel_scratch": program.scratch(points, width) if points else 0,
+        "adapted": sizes["weights"] if theta else 0,
+        "adapted_coordinates": beside + sizes["weights"] if theta else 0,
+        "adapted_outputs": p if theta else 0,
+        "kernel_scratch": program.scratch(points, width, theta > 0) if points else 0,
     }
 
 

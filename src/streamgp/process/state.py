@@ -153,6 +153,19 @@ WORK = {
     "derivatives": "derivatives points points",  # of K on the frozen basis
     "growth": "derivatives",  # of the mean prior variance
     "kernel_scratch": "kernel_scratch",
+    # Of a row's gradient (adapt/gradient.py), where hyperparameters adapt.
+    "order": "theta integers",  # in which derivatives are computed
+    "slopes": "2 adapted_outputs theta",
+    "by_mean": "adapted_outputs",
+    "d_k": "derivatives adapted",
+    "d_kappa": "derivatives 1",
+    "values": "adapted",  # k(B, x), of which nothing is used
+    "old_mu": "adapted_coordinates adapted_outputs",
+    "old_alpha": "adapted adapted_outputs",
+    "old_h": "adapted_coordinates",
+    "g": "adapted",  # R^-1 (h - phi)
+    "u": "adapted",  # dK g
+    "unit": "theta",
     # Of the kernel over time (process/time.py): its blocks, their features, and their steps for the time elapsed.
     # The weights of a mean are blocks that stay; their features are those of the row.
     "table": "blocks 5",

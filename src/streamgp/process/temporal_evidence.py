@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, lapack, solve_triangular
 
-from streamgp.compiled import MATRIX, NUMBER, VECTOR, compiled, entry
+from streamgp.compiled import CUBE, MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, MATERN52, TREND, WIDE
-from streamgp.linalg.vector import dot
+from streamgp.linalg.vector import copy, dot
 from streamgp.process.time import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, rotate, steps
 from streamgp.settings import FloatArray
 
@@ -59,9 +59,10 @@ def gather(table: Array, left: Array, right: Array, out: Array) -> None:
 
 
 @compiled
-def add_rates(table: Array, dt: float, A: Array, A_bar: Array, Q_bar: Array, rates: Array) -> None:
+def add_rates(
+    table: Array, dt: float, A: Array, A_bar: Array, Q_bar: Array, dA: Array, dQ: Array, rates: Array
+) -> None:
     """Add d / d log(rate) of every block, by way of its A and Q for the time dt."""
-    dA, dQ = np.empty((3, 3)), np.empty((3, 3))
     for b in range(table.shape[0]):
         kind, s = int(table[b, KIND]), table[b, RATE] * dt
         step_slope(kind, A[b], s, dA, dQ)
@@ -72,28 +73,60 @@ def add_rates(table: Array, dt: float, A: Array, A_bar: Array, Q_bar: Array, rat
         rates[b] += s * total
 
 
-@entry(MATRIX, VECTOR, NUMBER, NUMBER, MATRIX, VECTOR, VECTOR)
+def room_of(table: FloatArray, n: int, p: int, q: int) -> tuple[FloatArray, ...]:
+    """Work space of regular(): of the blocks, of the rows on the way forward, and of one row on the way back."""
+    blocks, rank = len(table), 1 + 2 * int(np.sum(table[:, KIND] == TREND))
+    of_rows = (n + 1, p, q), (n + 1, q), (n + 1, rank, q), (n + 1, rank, rank), (n + 1,)
+    of_one = (p, q), (rank, q), (rank, q), (rank, rank), (2, 3, 3), (4, rank), (3, q)
+    return tuple(np.zeros(shape) for shape in (*[(blocks, 3, 3)] * 5, *of_rows, *of_one))
+
+
+ROOM = (*[CUBE] * 5, CUBE, MATRIX, CUBE, CUBE, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, CUBE, MATRIX, MATRIX)
+
+
+@entry(MATRIX, VECTOR, NUMBER, NUMBER, MATRIX, VECTOR, VECTOR, *ROOM)
 def regular(
-    table: Array, h: Array, noise: float, dt: float, Y: Array, h_bar: Array, rates: Array
+    table: Array,
+    h: Array,
+    noise: float,
+    dt: float,
+    Y: Array,
+    h_bar: Array,
+    rates: Array,
+    A: Array,
+    Q: Array,
+    A_back: Array,
+    A_bar: Array,
+    Q_bar: Array,
+    a: Array,
+    K: Array,
+    V: Array,
+    M: Array,
+    s: Array,
+    a_bar: Array,
+    V_bar: Array,
+    V_old: Array,
+    M_bar: Array,
+    slopes: Array,
+    of_rank: Array,
+    of_width: Array,
 ) -> tuple[float, float]:
     """The log evidence of rows (n, p) that are dt apart, and d / d noise; NaN where rounding spoiled the recursion.
 
-    Adds its gradients for the features to h_bar and for the logarithms of the blocks' rates to rates.
+    Adds its gradients for the features to h_bar and for the logarithms of the blocks' rates to rates. What comes after
+    these is of room_of().
     """
-    n, p, q, blocks = Y.shape[0], Y.shape[1], h.size, table.shape[0]
-    A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
+    n, p, q, blocks, rank = Y.shape[0], Y.shape[1], h.size, table.shape[0], of_rank.shape[1]
+    last, w, z, w_bar, z_bar = rank - 1, of_rank[0], of_rank[1], of_rank[2], of_rank[3]
+    u, c, K_bar = of_width[0], of_width[1], of_width[2]
     steps(table, dt, A, Q)
-    A_back = np.ascontiguousarray(A.transpose(0, 2, 1))  # with which rotate() goes back
-    rank = 1
     for b in range(blocks):
-        if int(table[b, KIND]) == TREND:
-            rank += 2
-    last = rank - 1
-    a, K, V = np.zeros((n + 1, p, q)), np.zeros((n + 1, q)), np.zeros((n + 1, rank, q))
-    M, s = np.zeros((n + 1, rank, rank)), np.zeros(n + 1)
+        for i in range(3):
+            for j in range(3):
+                A_back[b, i, j] = A[b, j, i]  # with which rotate() goes back
     # P_1 = I, and P_2 - P_1 = A A' + Q - I - A h h' A' / s: without a trend only the last term is not 0.
     s[0] = dot(h, h, q) + noise
-    K[0] = h
+    copy(h, q, K[0])
     rotate(table, A, h, V[0, last])
     M[0, last, last] = -1.0 / s[0]
     r = 0
@@ -104,7 +137,6 @@ def regular(
                 for j in range(2):
                     M[0, r + i, r + j] = dot(A[b, i], A[b, j], 2) + Q[b, i, j] - (1.0 if i == j else 0.0)
             r += 2
-    w, z, u, c = np.zeros(rank), np.zeros(rank), np.zeros(q), np.zeros(q)
     value = 0.0
     for t in range(n):
         value -= 0.5 * p * np.log(2.0 * np.pi * s[t])
@@ -117,7 +149,7 @@ def regular(
         for r in range(rank):
             w[r] = dot(V[t, r], h, q)
         s[t + 1] = s[t]
-        K[t + 1] = K[t]
+        copy(K[t], q, K[t + 1])
         for r in range(rank):
             z[r] = dot(M[t, r], w, rank)
             s[t + 1] += w[r] * z[r]
@@ -132,9 +164,7 @@ def regular(
             for k in range(rank):
                 M[t + 1, r, k] = M[t, r, k] + z[r] * z[k] / s[t]
     # The same lines backward.
-    a_bar, K_bar, V_bar, V_old = np.zeros((p, q)), np.zeros(q), np.zeros((rank, q)), np.zeros((rank, q))
-    M_bar, A_bar, Q_bar = np.zeros((rank, rank)), np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))
-    w_bar, z_bar, s_bar = np.zeros(rank), np.zeros(rank), 0.0
+    s_bar = 0.0
     for t in range(n - 1, -1, -1):
         for r in range(rank):
             w[r] = dot(V[t, r], h, q)
@@ -157,7 +187,7 @@ def regular(
             for i in range(q):
                 K_bar[i] -= V_old[r, i] * w[r] / s_next
         for r in range(rank):
-            V_bar[r] = V_old[r]
+            copy(V_old[r], q, V_bar[r])
             z_bar[r] += dot(V[t, r], K_bar, q) + s_bar_next * w[r]
             w_bar[r] += s_bar_next * z[r]
         s_bar += s_bar_next
@@ -197,7 +227,7 @@ def regular(
                     for k in range(2):
                         A_bar[b, i, k] += 2.0 * M_bar[r + i, r + j] * A[b, j, k]
             r += 2
-    add_rates(table, dt, A, A_bar, Q_bar, rates)
+    add_rates(table, dt, A, A_bar, Q_bar, slopes[0], slopes[1], rates)
     return value, s_bar
 
 

@@ -331,11 +331,14 @@ def report_part(m: Model, first: int, end: int, rest: float, t: int, out: Array,
             out[column + 1, t, o] = out[column + 1, t, 0]
 
 
-@entry(LAYOUT.type, MATRIX, VECTOR, MATRIX, MATRIX)
-def ahead(records: Array, buffers: Array, times: Array, Phi: Array, C: Array) -> None:
-    """The temporal part of phi at times, (n, q), and the covariance of what is new since the posterior's, (n, n)."""
+@entry(LAYOUT.type, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
+def ahead(records: Array, buffers: Array, times: Array, Phi: Array, C: Array, new: Array) -> None:
+    """The temporal part of phi at times, (n, q), and the covariance of what is new since the posterior's, (n, n).
+
+    new: (n, q) work space.
+    """
     m = opened(records, buffers, 0)
-    learned, new = m.clock[LEARNED, 0], np.empty(Phi.shape)
+    learned = m.clock[LEARNED, 0]
     for t in range(times.size):
         prepare(m, 0.0 if np.isnan(learned) else max(times[t] - learned, 0.0))
         copy(m.back, m.plan.temporal, Phi[t])

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract.loading import from_bytes
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import described
 from streamgp.fleet.fleet import Fleet
-from streamgp.loading import from_bytes
 
 MIGRATION = (
     "The state of a running query belongs to its model, columns and shards. To change them, start a new query with a "

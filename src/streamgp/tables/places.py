@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from streamgp import filelocks
+from streamgp.contract import filelocks
 from streamgp.tables.writing import WriteError, writing
 
 Place = str | Path | int | None  # an int: an open file's descriptor

@@ -148,7 +148,8 @@ class TimeEvidence(SeriesEvidence):
         noise, series = float(np.exp(logs[-1])), self.series
         value = slope = np.nan
         if series.is_regular:
-            value, slope = temporal_evidence.regular(table, features, noise, series.step, Y, for_features, for_rates)
+            out = for_features, for_rates, *temporal_evidence.room_of(table, len(Y), Y.shape[1], features.size)
+            value, slope = temporal_evidence.regular(table, features, noise, series.step, Y, *out)
         if np.isnan(value):
             for_features[:], for_rates[:] = 0.0, 0.0
             value, slope = temporal_evidence.irregular(table, features, noise, series.gaps, Y, for_features, for_rates)

@@ -50,8 +50,9 @@ SCALE = 0.99  # discount of the mean squared errors that are units
 # were, and for how many rows a member was beyond the limits.
 LOWEST, HIGHEST, LAST, STEP, COUNT, LIMITED = range(6)
 RANGE = LIMITED + 1
-# Work space, a number for each member: shares in three voices, means and those to judge by, deviations, a gain.
-MEANS, JUDGED, DEVIATIONS, GAIN = range(3, 7)
+# Work space, a number for each member: shares in three voices, means and those to judge by, deviations, a gain; and the
+# shares of the voices.
+MEANS, JUDGED, DEVIATIONS, GAIN, SHARE = range(3, 8)
 # A member speaks alone while all voices together make this many times its error over the last ten rows or so, of which
 # there have to be enough.
 FOLLOWED, SHORT, ENOUGH = 4.0, 0.9, 7.0
@@ -63,7 +64,7 @@ LARGEST = np.finfo(float).max
 @entry(
     *(WHOLE, VECTOR, NUMBER, WHOLES, VECTOR, INDICES, CUBE, LINES, VECTOR),
     *(CUBE, MATRIX, CUBE, MATRIX, VECTOR),
-    *(MATRIX, MATRIX, MATRIX, MATRIX, MATRIX),
+    *(MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX),
 )
 def combine(
     rule: int,
@@ -85,6 +86,7 @@ def combine(
     weights: Array,
     variance_weights: Array,
     mixed: Array,
+    room: Array,
 ) -> None:
     """One output: combine what the members say, and learn from targets; operations are done in order.
 
@@ -113,8 +115,9 @@ def combine(
         weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
         variance_weights: (n, K) the weights of those with a variance.
         mixed: (3, n) mean, variance and noise of the mixture.
+        room: of work_room().
     """
-    room, known = work_room(numbers.size), (regrets, errors, covariances, slopes, scale)
+    known = regrets, errors, covariances, slopes, scale
     for i in range(ops.shape[0]):
         t, kind = ops[i, 0], ops[i, 1]
         if kind & PREDICT:
@@ -130,24 +133,23 @@ def combine(
                 keep(numbers, predicted[0, t], judged[t], spoken[t], kept[t])
         if waited(kind):
             recall(numbers, kept[t], room)
-            judge(rule, discount, y[t], room[JUDGED], kept[t, 2 * ROOM :], room, *known)
+            judge(rule, discount, y[t], room[JUDGED, : numbers.size], kept[t, 2 * ROOM :], room, *known)
             limits(reach, y[t], seen)
 
 
 @compiled
 def keep(numbers: Array, means: Array, judged: Array, spoken: Array, line: Array) -> None:
     """What a row that waits keeps of what was said of it."""
-    line[:] = np.nan
+    vector.fill(line, line.size, np.nan)
     for k in range(min(numbers.size, ROOM)):
         line[k] = (-1.0 if np.isnan(means[k]) else 1.0) * (1.0 + numbers[k])
         line[ROOM + k] = judged[k]
-    line[2 * ROOM :] = spoken
+    vector.copy(spoken, spoken.size, line[2 * ROOM :])
 
 
-@compiled
 def work_room(K: int) -> Array:
     """Work space for K members."""
-    return np.zeros((GAIN + 1, K))
+    return np.empty((SHARE + 1, max(K, VOICES)))
 
 
 @compiled
@@ -164,16 +166,16 @@ def say(
 ) -> None:
     """What the voices make of what the members say of one row, (3, K); see ``combine``."""
     K, row, each = predicted.shape[1], predicted[0], spoken[FIRST:MIXTURE]
-    share, shares, deviations = np.empty(VOICES), room[:MEANS], room[DEVIATIONS]
+    share, deviations = room[SHARE, :VOICES], room[DEVIATIONS, :K]
     for k in range(K):
         if not np.isfinite(predicted[1, k] + predicted[2, k]):
             predicted[1, k] = 0.0
             predicted[2, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
-    recent_weights(errors, row, shares[2])
+    recent_weights(errors, row, room[2, :K])
     for v in range(2):
-        regret_weights(regrets[v], row, shares[v])
+        regret_weights(regrets[v], row, room[v, :K])
     for v in range(3):
-        each[v] = speak(shares[v], row)
+        each[v] = speak(room[v, :K], row)
     unit = np.sqrt(scale[0] / scale[1]) if scale[1] > 0.0 else 0.0
     deviate(row, each[0], unit, deviations)
     for v in range(3):
@@ -183,17 +185,17 @@ def say(
         prediction = speak(share, each)
         for k in range(K):
             own = share[0] + share[3] + share[4] + share[5]
-            weights[k] = own * shares[0, k] + share[1] * shares[1, k] + share[2] * shares[2, k]
+            weights[k] = own * room[0, k] + share[1] * room[1, k] + share[2] * room[2, k]
     else:
         v = 2 if rule == RECENT else 0
         prediction = each[v]
-        weights[:] = shares[v]
+        vector.copy(room[v], K, weights)
     spoken[PREDICTION], spoken[UNIT], spoken[MIXTURE] = prediction, unit, prediction
     if rule == STACKED and scale[5] > ENOUGH:
         k = follow(errors, row, scale[4] / scale[5])
         if k >= 0:
             spoken[PREDICTION] = row[k]
-            weights[:] = 0.0
+            vector.fill(weights, K, 0.0)
             weights[k] = 1.0
 
 
@@ -221,14 +223,15 @@ def conclude(
 @compiled
 def recall(numbers: Array, issued: Array, room: Array) -> None:
     """What the members said when a row was issued, and by how much they deviated."""
-    means, judged, spoken = room[MEANS], room[JUDGED], issued[2 * ROOM :]
-    for k in range(numbers.size):
+    K, spoken = numbers.size, issued[2 * ROOM :]
+    means, judged = room[MEANS, :K], room[JUDGED, :K]
+    for k in range(K):
         means[k] = judged[k] = np.nan
         for i in range(ROOM):
             if abs(issued[i]) == 1.0 + numbers[k]:
                 judged[k] = issued[ROOM + i]
                 means[k] = judged[k] if issued[i] > 0.0 else np.nan
-    deviate(means, spoken[FIRST], spoken[UNIT], room[DEVIATIONS])
+    deviate(means, spoken[FIRST], spoken[UNIT], room[DEVIATIONS, :K])
 
 
 @compiled
@@ -325,7 +328,7 @@ def judge(
 ) -> None:
     """Learn from a target what members and voices are worth."""
     prediction, unit, each = spoken[PREDICTION], spoken[UNIT], spoken[FIRST:MIXTURE]
-    deviations, gain = room[DEVIATIONS], room[GAIN]
+    deviations, gain = room[DEVIATIONS, : row.size], room[GAIN, : row.size]
     if np.isnan(y) or np.isnan(each[0]):
         return
     limit = FAR * unit if unit > 0.0 else np.inf

@@ -365,7 +365,8 @@ class Alarms(Transparent):
         if not len(own):
             Z = np.clip(Z, -COUNTED, COUNTED)
         refused = (np.isnan(Y) & ~np.isnan(came)).astype(np.float64)
-        rows = surprise.judge(X, Z, own, refused, budgets, *how, *arrays, *found)
+        room = np.empty(surprise.ROOM)
+        rows = surprise.judge(X, Z, own, refused, budgets, *how, *arrays, found[0], found[1], room)
         found = found[:, :rows]
         self._budgets(conditions, rows, state.clock)
         for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:

@@ -164,7 +164,8 @@ class Calibrated(Wrapper):
         super()._start(d, p)
         rates = self._rates.size
         sizes = {"outputs": p, "ends": 2, "kinds": 2, "rates": rates, "trackers": 1 + 2 * rates}
-        sizes |= {"watched": conformal.WATCHED, "rungs": self._levels.size}
+        sizes |= {"watched": conformal.WATCHED, "rungs": self._levels.size, "told": conformal.MOMENTS - 1 + self._rungs}
+        sizes["known"] = conformal.LAYOUT.count(sizes) if self._ahead > 1 else 0
         self._numbers = Numbers(conformal.LAYOUT, sizes, self._planned())
         self._numbers.state.trackers[:] = self._plan["log_z"]
         self._numbers.state.losses[:, :, 0] = conformal.OWN_LOSS

@@ -255,12 +255,13 @@ class Committee(Composite):
         spoken, mixed = np.empty((p, n, SPOKEN)), np.empty((p, 3, n))
         settings = self._rule, self._discount, self._reach if reach is None else reach, ops
         targets = np.full((p, n), np.nan) if Y is None else Y.T.copy()
+        room = aggregation.work_room(K)
         for j in range(p):
             lines = NONE_WAIT if kept is None else kept[:, j * ISSUED : (j + 1) * ISSUED]
             aggregation.combine(
                 *(*settings, targets[j], self._numbers, predicted[j], lines, self._range[j], self._regrets[j]),
                 *(self._errors[j], self._covariances[j], self._slopes[j], self._scale[j], judged[j], spoken[j]),
-                *(weights[j], variance_weights[j], mixed[j]),
+                *(weights[j], variance_weights[j], mixed[j], room),
             )
         return _Voices(predicted, spoken, weights, variance_weights, mixed)
 

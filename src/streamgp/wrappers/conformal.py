@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from streamgp.arrays import Layout, Model, opened
 from streamgp.compiled import CUBE, LINES, MATRIX, WHOLES, borrowed, compiled, entry
 from streamgp.contract.lanes import ADVANCE, LANES, LEARN, PREDICT, end_of, first_of, waited
+from streamgp.linalg import vector
 
 Array = NDArray
 
@@ -115,7 +116,17 @@ STATE = {
     "recent_width": "outputs",
 }
 
-LAYOUT = Layout(PLAN, COUNTERS, STATE, {"rates": "rates", "levels": "rungs", "gains": "rungs"})
+WORK = {
+    "rates": "rates",
+    "levels": "rungs",
+    "gains": "rungs",
+    "told": "told",  # what is said of a row beside its mean
+    "errors": "outputs",  # rows that could be measured when a call began
+    "known": "known",  # the state, while a target is learned that came late
+    "as_issued": "ends trackers",
+}
+
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
 
 
 # What of a prediction comes before its quantiles and tails: mean, variance, noise and both bounds.
@@ -158,8 +169,10 @@ def calibrate(
     for k in range(models.size):
         m = opened(records, buffers, models[k])
         rungs, p, overlap = m.ratios.shape[1] + TAILS, m.ratios.shape[0], wider.shape[0] > 0
-        told, first = np.empty(MOMENTS - 1 + rungs), MOMENTS + rungs
-        width, errors = KEPT + (m.trackers[0].size if overlap else 0), m.kind_rows[:, ABSOLUTE].copy()
+        told, first, errors = m.told, MOMENTS + rungs, m.errors
+        width = KEPT + (m.trackers[0].size if overlap else 0)
+        for j in range(p):
+            errors[j] = m.kind_rows[j, ABSOLUTE]
         for i in range(first_of(starts, k), end_of(starts, k, ops.shape[0])):
             t, kind = ops[i, 0], ops[i, 1]
             for j in range(p):
@@ -204,17 +217,20 @@ def take_late(m: Model, j: int, y: float, line: Array, told: Array) -> None:
         take(m, j, line[0], line[1], line[2], y, issued, told)
         return
     # The target is learned twice, once with the trackers as they were, of which only the losses stay.
-    counted, known, as_issued = m.counters.rows, m.buffer.copy(), losses.copy()
+    counted, known, state, as_issued = m.counters.rows, m.known, m.buffer, m.as_issued
+    vector.copy(state, known.size, known)
     for i in range(trackers.size):
         trackers.flat[i] = line[KEPT + i]
     told[0], told[1] = line[3], line[4]
     take(m, j, line[0], line[1], line[2], y, True, told)
-    as_issued[:] = losses
-    m.buffer[:] = known
+    for side in range(2):
+        vector.copy(losses[side], losses.shape[1], as_issued[side])
+    vector.copy(known, known.size, state)
     m.counters.rows = counted
     told[0], told[1] = line[3], line[4]
     take(m, j, line[0], line[1], line[2], y, True, told)
-    losses[:] = as_issued
+    for side in range(2):
+        vector.copy(as_issued[side], losses.shape[1], losses[side])
 
 
 @compiled

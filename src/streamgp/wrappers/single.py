@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import opened
@@ -25,12 +24,12 @@ calibrate_at = caller(NOTHING, conformal.CALIBRATE)
 # The loop and the calibration, by their addresses; what a loop takes, up to its prediction; the largest number that is
 # not refused; the state of the screen (none: all targets count); shift and scale of inputs and targets; records and
 # buffers of the calibration, and by how much bounds are wider (no records: there is none); how many numbers of a line
-# are those of the calibration; the prediction; where to begin. Every array costs as much as a hundred multiplications:
-# there are no more than needed.
+# are those of the calibration; the prediction; room for rows and targets in standard units; where to begin. Every array
+# costs as much as a hundred multiplications: there are no more than needed.
 ARGUMENTS = (
     *(WHOLE, WHOLE, *RUN[:2], *LANES, WHOLES, MATRIX, MATRIX, MATRIX, LINES),
     *(NUMBER, CUBE, MATRIX, MATRIX, MATRIX, MATRIX),
-    *(conformal.LAYOUT.type, MATRIX, MATRIX, WHOLE, CUBE, WHOLE, WHOLE),
+    *(conformal.LAYOUT.type, MATRIX, MATRIX, WHOLE, CUBE, MATRIX, MATRIX, WHOLE, WHOLE),
 )
 
 
@@ -58,6 +57,8 @@ def take(
     wider: Array,
     width: int,
     out: Array,
+    x: Array,
+    y: Array,
     lane: int,
     op: int,
 ) -> tuple[int, int, int]:
@@ -70,7 +71,6 @@ def take(
             return status, -1, at
         if screens.shape[0] > 0 and Y.shape[0] > 0:
             screen(models, starts, screens, Y, shared, False)
-    x, y = np.empty(X.shape), np.empty(Y.shape)
     to_standard(models, starts, X, input_shift, input_scale, x)
     if Y.shape[0] > 0:
         to_standard(models, starts, Y, target_shift, target_scale, y)

@@ -212,10 +212,11 @@ class Standardize(Mapped):
             ops = self._seen(ops, kept[:, calibration[3] :])
         given = NONE if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
         take: Any = single.take
+        targets, screens = NONE if Y is None else Y, self._stacked["screen"] if self._screens else NO_SCREEN
         status, _, at = take(
             *(address_of(model._run), address_of(conformal.calibrate), numbers.records, numbers.buffers),
-            *(*self._lanes, ops, X, NONE if Y is None else Y, given, NONE if kept is None else kept, self._largest),
-            *(self._stacked["screen"] if self._screens else NO_SCREEN, *self._unit_arrays, *calibration, columns, 0, 0),
+            *(*self._lanes, ops, X, targets, given, NONE if kept is None else kept, self._largest),
+            *(screens, *self._unit_arrays, *calibration, columns, np.empty(X.shape), np.empty(targets.shape), 0, 0),
         )
         if status:
             inputs.refuse(status, at, many=len(X) > 1)

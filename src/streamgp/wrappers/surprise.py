@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from streamgp.compiled import BOOLEAN, INDICES, MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.contract import spacing
 from streamgp.contract.spacing import elapsed, note, usual
+from streamgp.linalg.vector import dot
 from streamgp.wrappers.drift import MOST_REFUTED, wager
 
 Array = NDArray
@@ -51,6 +52,8 @@ TAIL, FEWEST, MOST_TAIL = 0.05, 30.0, 0.2
 POINTS, SPREAD = 20, 3.0
 # The prior of the shape, worth this many scores: between that of Gaussian and that of heavy-tailed errors.
 PRIOR_SHAPE, PRIOR_ROWS = 0.1, 10.0
+# Work space: sums of counts, or excesses and their weights; then points and their likelihoods.
+ROOM = 2 * SIDE + 2 * POINTS
 # The tail is fitted anew after a sixteenth of the rows that count, and at the latest after this many rows.
 FIT_AFTER, FIT_AT_LATEST = 16.0, 64.0
 
@@ -74,7 +77,7 @@ CALIBRATED_ROWS, CALIBRATED_UNIT, OWN_ROWS, OWN_UNIT = range(4)
 UNITS = 4
 
 
-@entry(*[MATRIX] * 4, VECTOR, BOOLEAN, NUMBER, NUMBER, *[MATRIX] * 8)
+@entry(*[MATRIX] * 4, VECTOR, BOOLEAN, NUMBER, NUMBER, *[MATRIX] * 8, VECTOR)
 def judge(
     X: Array,
     Z: Array,
@@ -92,6 +95,7 @@ def judge(
     usual: Array,
     surprise: Array,
     kinds: Array,
+    room: Array,
 ) -> int:
     """Judge rows in order; return how many were: all, or as far as the first spike.
 
@@ -113,12 +117,16 @@ def judge(
         surprise: (n, p), the result: -log of the p-values; of an alarm, of what was compared with the budget: the
             p-value of a spike over the factor that the budget had then, 1 over the evidence of a change.
         kinds: (n, p), the result: which alarm there is.
+        room: (ROOM,) work space.
     """
     n: int = Z.shape[0]
     p: int = Z.shape[1]
-    beyond = np.empty(2 * SIDE)
+    beyond = room[: 2 * SIDE]
     for t in range(n):
-        for i in range(0 if np.all(np.isnan(Z[t])) else X.shape[1]):
+        missing = 0
+        for j in range(p):
+            missing += 1 if np.isnan(Z[t, j]) else 0
+        for i in range(0 if missing == p else X.shape[1]):
             usual[1, i] = min(usual[1, i] + 1.0, memory)
             usual[0, i] += (X[t, i] - usual[0, i]) / usual[1, i]
         spike = False
@@ -131,7 +139,7 @@ def judge(
                 z = lesser(z, own[t, j], units[j])
             progress[j, ROWS] += 1.0 - refused[t, j]
             if progress[j, ROWS] > warmup:
-                fit_when_due(counts[j], tails[j], progress[j])
+                fit_when_due(counts[j], tails[j], progress[j], room)
             add_up(counts[j], beyond)
             surprise[t, j] = -math.log(p_value(nats(z), beyond, tails[j], progress[j]))
             if refused[t, j] > 0.0:
@@ -323,18 +331,18 @@ def change_of(evidence: Array) -> int:
 
 
 @compiled
-def fit_when_due(counts: Array, tail: Array, progress: Array) -> None:
+def fit_when_due(counts: Array, tail: Array, progress: Array, room: Array) -> None:
     """Fit the tail, if enough rows have come since."""
     unfitted = progress[UNFITTED]
     if 0.0 <= unfitted < min(progress[TOTAL] / FIT_AFTER, FIT_AT_LATEST):
         progress[UNFITTED] = unfitted + 1.0
         return
-    fit(counts, progress[TOTAL], tail)
+    fit(counts, progress[TOTAL], tail, room)
     progress[UNFITTED] = 0.0
 
 
 @compiled
-def fit(counts: Array, total: float, tail: Array) -> None:
+def fit(counts: Array, total: float, tail: Array, room: Array) -> None:
     """Fit a generalized Pareto distribution to the largest scores, as [Zhang and Stephens 2009] do.
 
     Given theta = -shape / scale the most likely shape is known; theta is the mean of a few points, weighted by their
@@ -346,7 +354,7 @@ def fit(counts: Array, total: float, tail: Array) -> None:
         n += counted(counts, first)
     threshold = LEAST * math.exp(first * WIDTH)
     quartile, largest, seen = 0.0, 0.0, 0.0
-    excesses, weights, used = np.empty(SIDE), np.empty(SIDE), 0
+    excesses, weights, used = room[:SIDE], room[SIDE : 2 * SIDE], 0
     for k in range(first, SIDE):
         weight = counted(counts, k)
         if weight > 0.0:
@@ -356,19 +364,24 @@ def fit(counts: Array, total: float, tail: Array) -> None:
             quartile = excess if seen < 0.25 * n else quartile
             seen += weight
             largest = excess
-    thetas, likelihoods = np.empty(POINTS), np.empty(POINTS)
+    thetas, likelihoods, best = room[2 * SIDE : 2 * SIDE + POINTS], room[2 * SIDE + POINTS :], -np.inf
     for i in range(POINTS):
         thetas[i] = 1.0 / largest + (1.0 - math.sqrt(POINTS / (i + 0.5))) / (SPREAD * quartile)
         shape = shape_at(thetas[i], excesses[:used], weights[:used])
         ratio = -thetas[i] / shape
         likelihoods[i] = n * (math.log(ratio) - shape - 1.0) if ratio > 0.0 else -np.inf
-    weight = np.exp(likelihoods - likelihoods.max())
-    theta = np.sum(thetas * weight) / np.sum(weight)
+        best = max(best, likelihoods[i])
+    theta, together = 0.0, 0.0
+    for i in range(POINTS):
+        weight = math.exp(likelihoods[i] - best)
+        theta += weight * thetas[i]
+        together += weight
+    theta /= together
     shape = shape_at(theta, excesses[:used], weights[:used])
     tail[THRESHOLD], tail[SHARE], tail[SCALE] = threshold, min(1.0, (1.0 + n) / (1.0 + total)), -shape / theta
     tail[SHAPE] = (n * shape + PRIOR_ROWS * PRIOR_SHAPE) / (n + PRIOR_ROWS)
     if tail[SHAPE] < 0.0:  # no score is impossible: exponential
-        tail[SHAPE], tail[SCALE] = 0.0, np.sum(excesses[:used] * weights[:used])
+        tail[SHAPE], tail[SCALE] = 0.0, dot(excesses, weights, used)
 
 
 @compiled
@@ -387,7 +400,7 @@ MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)
 MOST_UNITS = 10.0  # by which an error counts for the unit
 
 
-@entry(VECTOR, INDICES, NUMBER, NUMBER, NUMBER, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR)
+@entry(VECTOR, INDICES, *[NUMBER] * 3, *[VECTOR] * 3, MATRIX, MATRIX, *[VECTOR] * 4)
 def judge_together(
     Z: Array,
     streams: Array,
@@ -402,6 +415,7 @@ def judge_together(
     surprise: Array,
     found: Array,
     kinds: Array,
+    room: Array,
 ) -> None:
     """Judge one error of each of some streams.
 
@@ -417,11 +431,12 @@ def judge_together(
         surprise: (n,), the result: -log of the p-values; NaN of streams that are not judged.
         found: (n,), the result: the evidence of a change.
         kinds: (n,), the result: which change it would be.
+        room: (ROOM,) work space.
     """
-    beyond = np.empty(2 * SIDE)
+    beyond = room[: 2 * SIDE]
     ready = progress[TOTAL] >= enough
     if ready:
-        fit_when_due(counts, tail, progress)
+        fit_when_due(counts, tail, progress, room)
         add_up(counts, beyond)
     for k in range(Z.size):
         i, z = streams[k], Z[k]

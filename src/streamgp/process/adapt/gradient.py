@@ -32,7 +32,7 @@ def prepare(m: Model, n: int) -> None:
     """The derivatives of K on the frozen basis, lower triangles, and of the logarithm of its mean diagonal."""
     operations, theta = m.operations, m.parameters
     basis, scratch, growth = m.basis, m.kernel_scratch, m.growth
-    value, gradient, total = np.empty(n), np.empty((theta.size, n)), 0.0
+    value, gradient, total = m.values, m.d_k, 0.0
     by_inputs = n < 0  # not a literal False, for which Numba would compile it again
     for h in range(theta.size):
         growth[h] = 0.0
@@ -82,16 +82,18 @@ def gather(m: Model) -> None:
     if not fourier and m.prepared[0] == 0.0:
         prepare(m, n)
     parameters, y, seen = m.parameters, m.y, m.seen
-    count, slopes = parameters.size, np.zeros((2 * p, theta))
-    d_k, d_kappa, value, one = np.empty((count, n)), np.empty((count, 1)), np.empty(n), np.empty(1)
+    count, slopes, by_mean = parameters.size, m.slopes, m.by_mean
+    for c in range(p):
+        for i in range(theta):
+            slopes[0, c, i] = slopes[1, c, i] = 0.0
+    d_k, d_kappa, value, one = m.d_k, m.d_kappa, m.values, m.kernel_value
     if not fourier:
         operations, scratch, alone, by_inputs = m.operations, m.kernel_scratch, seen.reshape(1, seen.size), n < 0
         program.cross_gradient(operations, parameters, m.basis, n, seen, by_inputs, value, d_k, scratch)
         program.cross_gradient(operations, parameters, alone, one.size, seen, by_inputs, one, d_kappa, scratch)
-    order = np.empty(theta, np.int64)
+    order = m.order
     used = chosen(m, order)
-    mu, alpha, h, g, u = np.empty((t + n, p)), np.empty((n, p)), np.empty(t + n), np.empty(n), np.empty(n)
-    by_mean = np.empty(p)
+    mu, alpha, h, g, u = m.old_mu, m.old_alpha, m.old_h, m.g, m.u
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, p)
         if np.isnan(y[first]):
@@ -126,13 +128,13 @@ def gather(m: Model) -> None:
                         by_mean[c] -= by_ratio * h[k] * mu[k, c]
             s = m.variance_now[j] + noise
             for c in range(first, last):
-                slopes[c, i] = by_mean[c] / np.sqrt(s)
-                slopes[p + c, i] = np.sqrt(0.5) * (by_variance + by_noise) / s
-    add_row(m, slopes, order, used)
+                slopes[0, c, i] = by_mean[c] / np.sqrt(s)
+                slopes[1, c, i] = np.sqrt(0.5) * (by_variance + by_noise) / s
+    add_row(m, order, used)
 
 
 @inlined
-def add_row(m: Model, slopes: Array, order: Array, used: int) -> None:
+def add_row(m: Model, order: Array, used: int) -> None:
     """Add a row's gradient and information, each divided by the probability that its entries were computed.
 
     With z = e / sqrt(s) the gradient is the slopes of mean / sqrt(s) times z and those of log s / sqrt(2) times
@@ -153,7 +155,7 @@ def add_row(m: Model, slopes: Array, order: Array, used: int) -> None:
             continue
         j = o if m.plan.covariances > 1 else 0
         z = (y[o] - mean[o]) / np.sqrt(variance[j] + m.noise[j])
-        by_mean, by_variance = slopes[o], slopes[p + o]
+        by_mean, by_variance = m.slopes[0, o], m.slopes[1, o]
         for a in range(used):
             i = order[a]
             # [soh2014] Eq. (46), ascending: the signs of (44), (47) and (48) clash.

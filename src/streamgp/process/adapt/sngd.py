@@ -156,7 +156,8 @@ def begin_interval(m: Model) -> None:
     m.counters.phase_rows = 0
     m.prepared[0] = 0.0
     vectors.fill(m.gradient, m.plan.theta, 0.0)
-    fisher, unit = m.fisher, np.zeros(m.plan.theta)
+    fisher, unit = m.fisher, m.unit
+    vectors.fill(unit, m.plan.theta, 0.0)
     program.loading_units(m.operations, m.parameters, m.seen.size, unit)
     for i in range(m.plan.theta):
         vectors.fill(fisher[i], m.plan.theta, 0.0)
