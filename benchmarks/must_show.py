@@ -67,8 +67,6 @@ def quick() -> Iterator[Claim]:
     seen = {"track": rows_seen.measure(models, QUICK_BLOCKS, rows_seen.BLOCK)}
     for m, cell in cost.items():
         print(f"m = {m}: " + ", ".join(f"{name} {times['median']:.3g} us" for name, times in cell.items()))
-    for name, cell in seen["track"].items():
-        print(f"{name}: {cell['arrays allocated']} arrays allocated by compiled code, {QUICK_BLOCKS} blocks")
     return claims(cost, calls, seen)
 
 

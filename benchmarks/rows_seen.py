@@ -1,7 +1,7 @@
 """Cost and memory against the rows seen: neither may grow. A million rows of every model.
 
-Writes benchmarks/results/rows_seen.json. Python's allocators are watched by tracemalloc, which sees arrays too; the
-allocations of compiled code, which it does not see, are counted by Numba's run time.
+Writes benchmarks/results/rows_seen.json. Python's allocators are watched by tracemalloc, which sees arrays too;
+compiled code makes none (machine/build_core.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba.core.runtime import _nrt_python, rtsys
 
 from contestants import MODELS, Rows, full
 from record import Record
@@ -31,38 +30,28 @@ def held() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def allocated() -> int:
-    """Arrays that compiled code has allocated so far."""
-    return int(rtsys.get_allocation_stats().alloc)
-
-
 def measure(names: Sequence[str], blocks: int, block: int, m: int = SIZE) -> dict[str, Any]:
-    """Microseconds a row in each block, bytes grown, and arrays that compiled code allocated; models take turns."""
+    """Microseconds a row in each block, and bytes grown; models take turns."""
     rows = Rows()
     models = [full(name, m, rows) for name in names]
     # Filled in place, and nothing of the measurement lives between two readings: it would count.
     times = np.empty((len(models), WARM_UP + blocks))
-    memory, arrays = np.zeros((2, *times.shape), dtype=np.int64), np.zeros((2, *times.shape), dtype=np.int64)
-    _nrt_python.memsys_enable_stats()
+    memory = np.zeros((2, *times.shape), dtype=np.int64)
     gc.freeze()  # collecting need not look at what was there before
     tracemalloc.start()
     for i in range(WARM_UP + blocks):
         X, y = rows.take(50 if i < WARM_UP else block)
         for j in range(len(models)):
-            arrays[0, j, i] = allocated()
             memory[0, j, i] = held()
             times[j, i] = seconds(partial(models[j].track, X, y))
             memory[1, j, i] = held()
-            arrays[1, j, i] = allocated()
     tracemalloc.stop()
     gc.unfreeze()
-    _nrt_python.memsys_disable_stats()
     return {
         name: {
             "rows": blocks * block,
             "microseconds": [figures(t) for t in 1e6 * times[j, WARM_UP:] / block],
             "bytes grown": int(np.diff(memory, axis=0)[0, j, WARM_UP:].sum()),
-            "arrays allocated": int(np.diff(arrays, axis=0)[0, j, WARM_UP:].sum()),
         }
         for j, name in enumerate(names)
     }
