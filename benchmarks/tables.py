@@ -227,6 +227,15 @@ def wrapped_on_gpu() -> str:
     return f"{table(['wrappers around fleets on a GPU, ms', *kinds], lines)}\n\n{gpu()}"
 
 
+def loops_on_gpu() -> str:
+    """Whole calls of recipes that kernels of the cores' own loops run, beside all cores."""
+    lines = []
+    for name, cell in read("fleet")["cells"]["cuda"]["loops"].items():
+        gpu_ms, cores_ms = cell["cuda"]["median"], cell["cpu"]["median"]
+        lines.append([name, number(gpu_ms), number(cores_ms), number(cores_ms / gpu_ms)])
+    return f"{table(['`fleet.track` of NumPy arrays, ms', 'GPU', '16 cores', 'times as fast'], lines)}\n\n{gpu()}"
+
+
 def fleet_prior() -> str:
     """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
     results = read("fleet_prior")
@@ -401,6 +410,7 @@ TABLES = {
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
     "wrappers on a GPU": wrapped_on_gpu,
+    "other recipes on a GPU": loops_on_gpu,
     "single precision": single_precision,
     "new sensors": fleet_prior,
     "queries on Spark": spark_speed,
