@@ -37,26 +37,6 @@ def serve(
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
     ] = None,
     webhook: Annotated[str, typer.Option(metavar="URL", help="Post each alarm there, as JSON.")] = "",
-    mqtt: Annotated[
-        str, typer.Option(metavar="mqtt://HOST", help="Take rows from this broker; see --mqtt-topic.")
-    ] = "",
-    mqtt_topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILTER", help="Topics such as 'plant/+/power'; each is a stream. May be repeated."),
-    ] = None,
-    mqtt_target: Annotated[
-        str, typer.Option(metavar="NAME", help="Where messages are JSON: the key to predict.")
-    ] = "value",
-    mqtt_alarms: Annotated[
-        str, typer.Option(metavar="RATE", help="Accepted rate of false alarms, such as 1/week.")
-    ] = "",
-    mqtt_prefix: Annotated[
-        str, typer.Option(metavar="TOPIC", help="First part of the topics of predictions and alarms.")
-    ] = "streamgp",
-    mqtt_qos: Annotated[int, typer.Option(metavar="0|1|2", min=0, max=2, help="Quality of service of messages.")] = 1,
-    mqtt_discovery: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Where Home Assistant looks for sensors; '' publishes none.")
-    ] = "homeassistant",
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
     with reported(), installed():
@@ -64,14 +44,6 @@ def serve(
         from streamgp.serve.workers import serve as run
 
         limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
-        bridging = None
-        if mqtt:
-            from streamgp.serve.mqtt import Bridging
-
-            topics = tuple(mqtt_topic or ())
-            bridging = Bridging(mqtt, topics, mqtt_prefix, mqtt_target, mqtt_alarms, mqtt_qos, mqtt_discovery).checked()
-        elif mqtt_topic:
-            raise ValueError("--mqtt-topic needs a broker: add --mqtt mqtt://HOST")
         run(
             workers,
             data,
@@ -81,7 +53,6 @@ def serve(
             tuple(allow_origin or ()),
             ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
             webhook=webhook,
-            mqtt=bridging,
         )
 
 

@@ -41,9 +41,7 @@ class Sender:
         say: told what is tried again.
     """
 
-    def __init__(
-        self, to: str, token: str, patience: float, stop: threading.Event, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, to: str, token: str, patience: float, stop: threading.Event, say: Callable[[str], None]) -> None:
         self.to, self._patience, self._stop, self._say = to, patience, stop, say
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=to, headers=headers, timeout=120)
