@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from streamgp.contract import snapshot
+from streamgp.defaults import BATCH, PATIENCE
 from streamgp.serve.sending import Sender, SendError
 from streamgp.tables.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked
 from streamgp.tables.source import OtherSourceError, Position
-
-BATCH = 100  # rows of a request
 
 
 @dataclass
@@ -51,7 +50,7 @@ class Push:
     token: str = ""
     follow: bool = False
     batch: int = BATCH
-    patience: float = 300.0
+    patience: float = PATIENCE
     on_error: str = "stop"
     state: Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
