@@ -88,8 +88,7 @@ class StreamRegressor(BaseProbaRegressor):
 
     def _predict_proba(self, X: pd.DataFrame) -> Normal:
         prediction = self._predicted(X)
-        mean, std = _table(prediction.mean), _table(prediction.std)
-        return Normal(mu=mean, sigma=std, index=X.index, columns=self._columns)
+        return Normal(_table(prediction.mean), _table(prediction.std), index=X.index, columns=self._columns)
 
     def _predict_interval(self, X: pd.DataFrame, coverage: list[float]) -> pd.DataFrame:
         prediction = self._predicted(X)
