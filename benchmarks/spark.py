@@ -252,9 +252,9 @@ def state() -> dict[str, Any]:
     from streamgp.spark.shard import Shard
 
     keys, rng = 1000, np.random.default_rng(3)
-    plan = Plan(small(), "sensor", "y", ("a", "b"), "t", 8, whole=True, key_type="bigint")
+    plan = Plan(small(), "sensor", "y", ("a", "b"), "t", 8)
     shard = Shard(plan)
-    names = list(range(keys))
+    names = [str(number) for number in range(keys)]
 
     def batch(number: int) -> Batch:
         return Batch(names, np.full(keys, number), rng.standard_normal((keys, 2)), rng.standard_normal(keys))

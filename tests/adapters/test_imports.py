@@ -51,7 +51,6 @@ def test_a_snapshot_is_loaded_although_nothing_else_was_imported(tmp_path):
         ("skpro", "streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'"),
         ("sklearn", "streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'"),
         ("sktime", "streamgp.adapters.sktime needs sktime: pip install 'streamgp[sktime]'"),
-        ("mlflow", "streamgp.adapters.mlflow needs mlflow: pip install 'streamgp[mlflow]'"),
         ("river", "streamgp.adapters.river needs River: pip install 'streamgp[river]'"),
     ],
 )

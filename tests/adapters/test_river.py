@@ -65,7 +65,9 @@ def test_it_equals_the_native_model_to_the_last_bit(name):
 
 @pytest.mark.parametrize("more", ["with_dist", "with_interval"])
 def test_a_model_without_a_variance_says_so(more):
-    with pytest.raises(ValueError, match="QKLMS has no variance.*use predict_one.*or wrap the model in Calibrated"):
+    with pytest.raises(
+        ValueError, match="QKLMS has no variance, only a mean: ask for no distribution, or wrap the model in Calibrated"
+    ):
         StreamRegressor(sg.filters.QKLMS()).predict_one(ROWS[0], **{more: True})
     bounds = StreamRegressor(sg.Calibrated(sg.filters.QKLMS())).predict_one(ROWS[0], with_interval=True)
     assert bounds.lower < bounds.upper

@@ -116,7 +116,9 @@ def test_the_standard_deviation_is_that_of_the_observation():
 
 def test_a_model_without_a_variance_says_so():
     regressor = StreamRegressor(sg.filters.QKLMS()).fit(X, Y)
-    with pytest.raises(ValueError, match="QKLMS has no variance.*use predict"):
+    with pytest.raises(
+        ValueError, match="QKLMS has no variance, only a mean: ask for no distribution, or wrap the model in Calibrated"
+    ):
         regressor.predict(X, return_std=True)
 
 

@@ -93,7 +93,11 @@ def test_pipelines_and_searches_copy_wrapped_models(rows):
 @pytest.mark.parametrize(
     ("model", "kind", "message"),
     [
-        (sg.filters.KLMS(), ValueError, "KLMS has no variance, so there is no distribution; wrap it in Calibrated"),
+        (
+            sg.filters.KLMS(),
+            ValueError,
+            "KLMS has no variance, only a mean: ask for no distribution, or wrap the model in Calibrated",
+        ),
         ("KRLST", TypeError, "model must be a stream model such as KRLST\\(\\) or None; got 'KRLST'"),
     ],
 )

@@ -234,8 +234,16 @@ def test_what_cannot_be_forecast_is_refused(tmp_path):
     for options, code, words in (
         (["--target", "lode", "--ahead", "6h"], 3, "there is no column 'lode'"),
         (["--target", "load", "--ahead", "soon"], 2, "ahead must be a length of time"),
-        (["--target", "load", "--ahead", "6h", "--quantiles", "0.1,much"], 2, "--quantiles expects probabilities"),
-        (["--target", "load", "--ahead", "6h", "--quantiles", "1.5"], 2, "must be above 0 and below 1"),
+        (
+            ["--target", "load", "--ahead", "6h", "--quantiles", "0.1,much"],
+            2,
+            "--quantiles are probabilities above 0 and below 1, such as 0.1,0.5,0.9; got 0.1,much",
+        ),
+        (
+            ["--target", "load", "--ahead", "6h", "--quantiles", "1.5"],
+            2,
+            "above 0 and below 1, such as 0.1,0.5,0.9; got 1.5",
+        ),
         (["--target", "load", "--ahead", "6h", "--out", tmp_path / "f.xlsx"], 3, "unknown output format"),
     ):
         done = streamgp("forecast", source, *options)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from streamgp.cli.next_steps import next_steps
+from streamgp.cli.screen import next_steps
 from streamgp.job import Job, Observer, verdict
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.verdict import leaders

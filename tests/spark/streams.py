@@ -17,7 +17,7 @@ RECIPES = {
 
 
 def plan(model, **others):
-    settings = {"key": "sensor", "target": "y", "inputs": ("a", "b"), "time": "t", "shards": 4, "whole": True}
+    settings = {"key": "sensor", "target": "y", "inputs": ("a", "b"), "time": "t", "shards": 4}
     return Plan(model, **settings | others)
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,14 @@ def test_whole_numbers_are_told_apart_as_keys_where_one_is_missing(spark):
     numbered = spark.createDataFrame(came, "sensor bigint, t double, a double, b double, y double")
     found = track(numbered, **settings(shards=1)).select("sensor", "row").collect()
     assert {one.sensor: one.row for one in found} == {key: None if key is None else 1 for key in keys}
+
+
+def test_whole_numbers_of_any_size_are_keys(spark):
+    keys = [Decimal(2**64), Decimal(2**64 + 1), Decimal(-(10**30))]
+    came = [(key, float(i), 1.0, 2.0, 3.0) for i, key in enumerate([*keys, keys[0]])]
+    numbered = spark.createDataFrame(came, "sensor decimal(38, 0), t double, a double, b double, y double")
+    found = track(numbered, **settings(shards=1)).select("sensor", "row").collect()
+    assert sorted((one.sensor, one.row) for one in found) == sorted([*((key, 1) for key in keys), (keys[0], 2)])
 
 
 def test_a_stream_that_starts_from_a_backfill_goes_on_with_its_models(spark, batch, wanted, tmp_path):

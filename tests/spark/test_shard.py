@@ -9,6 +9,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.contract.snapshot import SnapshotError
+from streamgp.spark.plan import TIMESTAMP
 from streamgp.spark.rows import NO_TIME, Batch, Entry
 from streamgp.spark.shard import Shard
 from tests.spark.streams import RECIPES, as_found, one_by_one, plan, rows, some
@@ -105,9 +106,9 @@ def test_an_empty_batch_changes_nothing():
 
 
 def test_models_that_forget_by_time_count_and_drop_rows_of_the_past():
-    model = sg.KRLST(capacity=6, half_life=100.0)
+    model = sg.KRLST(capacity=6, half_life=1e-4)
     batch = rows(9, 60, keys=2, missing=0.0)
-    shard = Shard(plan(model, ticks=1000.0))
+    shard = Shard(plan(model, clock=TIMESTAMP))
     shard.take(some(batch, np.arange(20, 60)))
     before = [shard.snapshot(key) for key in ("key 0", "key 1")]
     found = shard.take(some(batch, np.arange(20)))
@@ -116,7 +117,7 @@ def test_models_that_forget_by_time_count_and_drop_rows_of_the_past():
     assert [shard.snapshot(key) for key in ("key 0", "key 1")] == before
     single = model.clone()
     mine = [i for i in range(20, 60) if batch.keys[i] == "key 1"]
-    single.track(batch.X[mine], batch.Y[mine], time=batch.time[mine] / 1000.0)
+    single.track(batch.X[mine], batch.Y[mine], time=batch.time[mine] / 1e6)
     assert before[1] == single.to_bytes()
 
 
@@ -127,18 +128,17 @@ def test_idle_keys_leave_with_their_snapshots_and_begin_again():
     shard.take(batch)
     last = {key: max(t for k, t in wanted if k == key) for key in singles}
     before = sorted(last.values())[1]  # two of five
-    gone = shard.expire(before)
-    assert {one.key for one in gone} == {key for key, time in last.items() if time <= before}
-    for one in gone:
-        assert one.time == last[one.key]
-        assert sg.from_bytes(one.snapshot).to_bytes() == singles[one.key].to_bytes()
-        assert one.key not in shard
+    gone, models = shard.expire(before)
+    assert set(gone.key) == {key for key, time in last.items() if time <= before}
+    for key, time, model in zip(gone.key, gone.time, models, strict=True):
+        assert time == last[key]
+        assert sg.from_bytes(model).to_bytes() == singles[key].to_bytes()
         with pytest.raises(KeyError, match="no model of the key"):
-            shard.snapshot(one.key)
-    for key in singles.keys() - {one.key for one in gone}:
+            shard.snapshot(key)
+    for key in singles.keys() - set(gone.key):
         assert shard.snapshot(key) == singles[key].to_bytes()
-    assert shard.expire(before) == []
-    again = Batch([gone[0].key], np.array([10_000]), np.ones((1, 2)), np.ones(1))
+    assert shard.expire(before)[1] == []
+    again = Batch([gone.key[0]], np.array([10_000]), np.ones((1, 2)), np.ones(1))
     assert shard.take(again).row.tolist() == [1]
     assert len(shard) == 4
 
@@ -147,7 +147,7 @@ def test_all_keys_can_leave():
     shard = Shard(plan(RECIPES["KRLST"]()))
     assert shard.earliest() is None
     shard.take(rows(11, 30))
-    assert len(shard.expire(10**6)) == 5
+    assert len(shard.expire(10**6)[1]) == 5
     shard = Shard.from_bytes(shard.to_bytes())
     assert len(shard) == 0
     assert shard.take(rows(11, 30)).row.max() > 1
@@ -236,7 +236,7 @@ def test_a_ticket_of_a_key_that_has_left_never_meets_a_new_row():
     shard = Shard(plan(RECIPES["KRLST"](), pending=4, ticket="ticket"))
     row = Batch(["a"], np.array([0]), np.zeros((1, 2)), np.array([np.nan]), np.array([-1]))
     (old,) = shard.take(row).ticket
-    assert [one.key for one in shard.expire(0)] == ["a"]
+    assert shard.expire(0)[0].key == ["a"]
     shard = Shard.from_bytes(shard.to_bytes())
     (new,) = shard.take(row._replace(time=np.array([5]))).ticket
     assert new > old

@@ -15,3 +15,12 @@ def fresh(model: Any) -> StreamModel:
     if model is not None and not isinstance(model, StreamModel):
         raise TypeError(f"model must be a stream model such as KRLST() or None; got {model!r}")
     return Calibrated(Standardize(KRLST())) if model is None else model.clone()
+
+
+def refuse_without_variance(model: StreamModel) -> None:
+    """Refuse to tell a distribution where there is none."""
+    if not model.has_variance:
+        name = type(model).__name__
+        raise ValueError(
+            f"{name} has no variance, only a mean: ask for no distribution, or wrap the model in Calibrated"
+        )

@@ -9,7 +9,7 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.adapters.river needs River: pip install 'streamgp[river]'") from error
 
-from streamgp.adapters.given import fresh
+from streamgp.adapters.given import fresh, refuse_without_variance
 from streamgp.contract import passing
 from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
@@ -116,11 +116,8 @@ class StreamRegressor(base.Regressor):
             with_interval: return a ``river.conf.Interval`` instead: the bounds at the level of a Calibrated model, the
                 central 90% of any other.
         """
-        if (with_dist or with_interval) and not self._native.has_variance:
-            raise ValueError(
-                f"{type(self._native).__name__} has no variance, so there is no distribution; use predict_one(x), or "
-                "wrap the model in Calibrated"
-            )
+        if with_dist or with_interval:
+            refuse_without_variance(self._native)
         prediction = self._native.predict_one(_row(x, self._columns or tuple(sorted(x, key=str))))
         if with_interval:
             return conf.Interval(*prediction.interval())

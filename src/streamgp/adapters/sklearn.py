@@ -20,7 +20,7 @@ except ImportError:  # before scikit-learn 1.6
         return estimator._validate_data(*given, **settings)
 
 
-from streamgp.adapters.given import fresh
+from streamgp.adapters.given import fresh, refuse_without_variance
 from streamgp.contract import inputs, passing
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
@@ -106,14 +106,9 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if return_std and return_cov:
-            raise ValueError(
-                "return_std and return_cov are both True; the covariance has the variances on its diagonal"
-            )
-        if return_std and not self.model_.has_variance:
-            raise ValueError(
-                f"{type(self.model_).__name__} has no variance, so there is no standard deviation; use "
-                "predict(X), or wrap the model in Calibrated"
-            )
+            raise ValueError("return_std and return_cov are both True; the covariance has variances on its diagonal")
+        if return_std:
+            refuse_without_variance(self.model_)
         if return_cov:
             joint = self._joint(X)
             covariance = joint.covariance.copy()

@@ -14,7 +14,7 @@ except ImportError as error:
     raise ImportError("streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'") from error
 
 from streamgp.adapters import cloning
-from streamgp.adapters.given import fresh
+from streamgp.adapters.given import fresh, refuse_without_variance
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
@@ -63,10 +63,7 @@ class StreamRegressor(BaseProbaRegressor):
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
         model = fresh(self.model)
-        if not model.has_variance:
-            raise ValueError(
-                f"{type(model).__name__} has no variance, so there is no distribution; wrap it in Calibrated"
-            )
+        refuse_without_variance(model)
         self._columns = y.columns
         self.model_ = model
         return self._update(X, y)
@@ -91,21 +88,21 @@ class StreamRegressor(BaseProbaRegressor):
 
     def _predict_proba(self, X: pd.DataFrame) -> Normal:
         prediction = self._predicted(X)
-        mean, std = _table(prediction.mean), _table(prediction.std)
-        return Normal(mu=mean, sigma=std, index=X.index, columns=self._columns)
+        return Normal(_table(prediction.mean), _table(prediction.std), index=X.index, columns=self._columns)
 
     def _predict_interval(self, X: pd.DataFrame, coverage: list[float]) -> pd.DataFrame:
         prediction = self._predicted(X)
-        bounds = {level: [_table(bound) for bound in prediction.interval(level)] for level in coverage}
-        columns = pd.MultiIndex.from_product([self._columns, coverage, ["lower", "upper"]])
-        values = [bounds[level][side][:, j] for j in range(len(self._columns)) for level in coverage for side in (0, 1)]
-        return pd.DataFrame(np.column_stack(values), index=X.index, columns=columns)
+        bounds = [bound for level in coverage for bound in prediction.interval(level)]
+        return self._framed(X, bounds, coverage, ["lower", "upper"])
 
     def _predict_quantiles(self, X: pd.DataFrame, alpha: list[float]) -> pd.DataFrame:
         prediction = self._predicted(X)
-        found = {at: _table(_quantile(prediction, at)) for at in alpha}
-        columns = pd.MultiIndex.from_product([self._columns, alpha])
-        values = [found[at][:, j] for j in range(len(self._columns)) for at in alpha]
+        return self._framed(X, [_quantile(prediction, at) for at in alpha], alpha)
+
+    def _framed(self, X: pd.DataFrame, found: list[Any], *levels: list[Any]) -> pd.DataFrame:
+        """For each target all that was found, under the levels."""
+        columns = pd.MultiIndex.from_product([self._columns, *levels])
+        values = [_table(one)[:, j] for j in range(len(self._columns)) for one in found]
         return pd.DataFrame(np.column_stack(values), index=X.index, columns=columns)
 
     @classmethod

@@ -83,15 +83,7 @@ class StreamForecaster(BaseForecaster):
         self._first, self._named, self._has_inputs = y.index[:1], y.name, X is not None
         self._step = _step(y.index)
         times = self._times(y.index)
-        self.forecaster_ = Forecaster(
-            y.to_numpy(dtype=float),
-            times,
-            _numbers(X),
-            seasons=self.seasons,
-            log=self.log,
-            trend=self.trend,
-            rows=self.rows,
-        )
+        self.forecaster_ = Forecaster(y.to_numpy(dtype=float), times, _numbers(X), **self.get_params(deep=False))
         self._last = float(times[-1])
         return self
 

@@ -8,16 +8,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from streamgp.cli.cite import cite
 from streamgp.cli.compare import compare
-from streamgp.cli.compiling import fill_cache
 from streamgp.cli.demo import demo
-from streamgp.cli.doctor import doctor
+from streamgp.cli.doctor import doctor, fill_cache
+from streamgp.cli.errors import reported
 from streamgp.cli.export import export
 from streamgp.cli.forecast import forecast
 from streamgp.cli.inspect import inspect
-from streamgp.cli.models import models
-from streamgp.cli.push import push
+from streamgp.cli.models import cite, models
+from streamgp.cli.push import mqtt, push
 from streamgp.cli.run import run
 from streamgp.cli.serve import backup, serve, token
 from streamgp.cli.settings import TYPED
@@ -72,6 +71,7 @@ COMMANDS: dict[str, tuple[Any, str]] = {
     "demo": (demo, "Run on a synthetic table and write a report."),
     "serve": (serve, "Serve streams over HTTP, with a live page."),
     "push": (push, "Send the rows of a table to a server."),
+    "mqtt": (mqtt, "Send the messages of an MQTT broker to a server."),
     "backup": (backup, "Copy a server's data, also while it runs."),
     "compare": (compare, "Run several models on the same rows and rank them."),
     "models": (models, "List the models."),
@@ -82,5 +82,5 @@ COMMANDS: dict[str, tuple[Any, str]] = {
     "compile": (fill_cache, "Compile everything ahead of time."),
 }
 for name, (command, short) in COMMANDS.items():
-    app.command(name, short_help=short)(command)
+    app.command(name, short_help=short)(reported()(command))
 app.add_typer(token, name="token")

@@ -13,6 +13,7 @@ import typer
 from streamgp.cli.settings import with_options
 
 USAGE, ROWS, OUTPUT, INTERRUPTED = 2, 3, 4, 130
+SERVER = ("starlette", "uvicorn", "msgspec", "httpx", "psutil")  # packages that come with the extra serve
 TRACEBACK = "STREAMGP_TRACEBACK"  # a variable: show where an error was raised
 
 
@@ -42,5 +43,8 @@ def reported() -> Iterator[None]:
             code = USAGE
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
-        typer.echo(f"streamgp: {with_options(str(error))}", err=True)
+        sentence = str(error)
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in SERVER:
+            sentence = f'this command needs {error.name}: pip install "streamgp[serve]"'
+        typer.echo(f"streamgp: {with_options(sentence)}", err=True)
         raise typer.Exit(code) from None

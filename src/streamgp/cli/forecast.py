@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from streamgp.cli.errors import reported
-from streamgp.cli.run import Source
+from streamgp.cli.run import Follow, Report, Source
+from streamgp.defaults import QUANTILES
 
 
 def forecast(
@@ -23,7 +23,7 @@ def forecast(
     ],
     quantiles: Annotated[
         str, typer.Option(metavar="P,...", help="Probabilities; each is a column of the output.")
-    ] = "0.1,0.5,0.9",
+    ] = ",".join(map(str, QUANTILES)),
     seasons: Annotated[
         str | None,
         typer.Option(metavar="TIME,...", help="Periods such as 1d,1w, or none. Default: found in the data."),
@@ -39,57 +39,47 @@ def forecast(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the forecast to a .csv or .ndjson file.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page with plots.")] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for more rows and forecast again; stop with Ctrl-C.")
-    ] = False,
+    report: Report = None,
+    follow: Follow = False,
     every: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="With --follow: the least time between two forecasts. Default: every row."),
     ] = None,
 ) -> None:
     """Forecast a column over time, with quantiles; seasons, trend and noise are found in its past."""
-    with reported():
-        from streamgp.cli.screen import Screen, stopping
-        from streamgp.cli.settings import split_names
-        from streamgp.job.forecast import Issued, forecast_table
-        from streamgp.job.forecast_report import write_forecast_report
-        from streamgp.tables.places import refuse_same
+    from streamgp.cli.screen import Screen, stopping
+    from streamgp.cli.settings import split_names
+    from streamgp.job.forecast import Issued, forecast_table
+    from streamgp.job.forecast_report import write_forecast_report
+    from streamgp.tables.places import refuse_same
 
-        read = {"source": 0 if source == "-" else source, "future": future}
-        refuse_same({**read, "out": 1 if out is None else out, "report": report})
+    read = {"source": 0 if source == "-" else source, "future": future}
+    refuse_same({**read, "out": 1 if out is None else out, "report": report})
 
-        def show(issued: Issued) -> None:
-            if report is not None:
-                write_forecast_report(report, issued, source)
+    def show(issued: Issued) -> None:
+        if report is not None:
+            write_forecast_report(report, issued, source)
 
-        as_json = ctx.obj["json"]
-        screen = Screen(quiet=as_json, to_terminal=out is None)
-        periods = [] if seasons == "none" else split_names(seasons)
-        with stopping(screen) as stop, screen:
-            forecast_table(
-                source,
-                target,
-                ahead,
-                quantiles=[_number(text) for text in split_names(quantiles) or []],
-                seasons=periods,
-                inputs=split_names(inputs),
-                future=future,
-                out=out,
-                as_json=as_json,
-                follow=follow,
-                every=every,
-                tell=screen.note,
-                show=show,
-                stop=stop,
-            )
-        for name, place in (("forecast", out), ("report", report)):
-            if place is not None:
-                screen.note(f"{name}: {place}")
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"--quantiles expects probabilities such as 0.1,0.5,0.9; got {text!r}") from None
+    as_json = ctx.obj["json"]
+    screen = Screen(quiet=as_json, to_terminal=out is None)
+    periods = [] if seasons == "none" else split_names(seasons)
+    with stopping(screen) as stop, screen:
+        forecast_table(
+            source,
+            target,
+            ahead,
+            quantiles=split_names(quantiles) or [],
+            seasons=periods,
+            inputs=split_names(inputs),
+            future=future,
+            out=out,
+            as_json=as_json,
+            follow=follow,
+            every=every,
+            tell=screen.note,
+            show=show,
+            stop=stop,
+        )
+    for name, place in (("forecast", out), ("report", report)):
+        if place is not None:
+            screen.note(f"{name}: {place}")

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from streamgp.cli.errors import reported
-
 MOST = 12  # entries of a list that are shown
 LONGEST = 200  # characters of a text
 
@@ -25,39 +23,38 @@ def inspect(
     ] = None,
 ) -> None:
     """Show what a saved run or model holds: settings, rows seen, basis, relevance, health; or a table's columns."""
-    with reported():
-        from streamgp.cli.screen import show_scores
-        from streamgp.job.description import described, described_table, is_table, write_columns
-        from streamgp.job.scores import PARTS
-        from streamgp.tables.places import refuse_same
-        from streamgp.tables.writing import finite
+    from streamgp.cli.screen import show_scores
+    from streamgp.job.description import described, described_table, is_table, write_columns
+    from streamgp.job.scores import PARTS
+    from streamgp.tables.places import refuse_same
+    from streamgp.tables.writing import finite
 
-        refuse_same({"source": file, "write_schema": write_schema})
-        if is_table(file):
-            table = described_table(file)
-            if write_schema is not None:
-                write_columns(table, write_schema)
-            if ctx.obj["json"]:
-                typer.echo(json.dumps({"schema": table.declared()}))
-                return
-            for sentence in table.sentences():
-                typer.echo(sentence)
-            if write_schema is not None:
-                typer.echo(f"schema: {write_schema} (use it with streamgp run {file} --schema {write_schema})")
-            return
+    refuse_same({"source": file, "write_schema": write_schema})
+    if is_table(file):
+        table = described_table(file)
         if write_schema is not None:
-            raise ValueError("`write_schema` is for tables; a saved run has its schema with it")
-        found = described(file)
+            write_columns(table, write_schema)
         if ctx.obj["json"]:
-            typer.echo(json.dumps(finite(found)))
+            typer.echo(json.dumps({"schema": table.declared()}))
             return
-        scores = found.get("scores", {})
-        parts = {name: scores.pop(name) for name in PARTS if name in scores}
-        width = max(len(name) for name in found)
-        for name, value in found.items():
-            typer.echo(f"{name:<{width}}  {_shown(_counted(value) if name == 'health' else value)}")
-        if parts:
-            show_scores(parts, found["level"], stderr=False)
+        for sentence in table.sentences():
+            typer.echo(sentence)
+        if write_schema is not None:
+            typer.echo(f"schema: {write_schema} (use it with streamgp run {file} --schema {write_schema})")
+        return
+    if write_schema is not None:
+        raise ValueError("`write_schema` is for tables; a saved run has its schema with it")
+    found = described(file)
+    if ctx.obj["json"]:
+        typer.echo(json.dumps(finite(found)))
+        return
+    scores = found.get("scores", {})
+    parts = {name: scores.pop(name) for name in PARTS if name in scores}
+    width = max(len(name) for name in found)
+    for name, value in found.items():
+        typer.echo(f"{name:<{width}}  {_shown(_counted(value) if name == 'health' else value)}")
+    if parts:
+        show_scores(parts, found["level"], stderr=False)
 
 
 def _counted(health: dict[str, object]) -> dict[str, object]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streamgp.cli.errors import INTERRUPTED, reported
+from streamgp.cli.errors import INTERRUPTED
 
 Source = Annotated[
     str,
@@ -40,6 +41,7 @@ Ticket = Annotated[
         help="Identifies a row, so that a later row with the same value can bring its target.",
     ),
 ]
+Model = Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
@@ -89,6 +91,8 @@ Alarms = Annotated[
         "has times.",
     ),
 ]
+Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")]
 OnError = Annotated[
     str, typer.Option(metavar="stop|skip", help="What to do at a row that cannot be read: stop, or skip and count it.")
 ]
@@ -104,7 +108,7 @@ def run(
     lags: Lags = None,
     horizon: Horizon = 0,
     ticket: Ticket = None,
-    model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
+    model: Model = "auto",
     set_: Settings = None,
     schema: Schema = None,
     budget: Budget = None,
@@ -115,7 +119,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")] = None,
+    report: Report = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a plot, such as plot.png.")] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the run every minute and at the end, such as model.sgp.")
@@ -125,79 +129,64 @@ def run(
         bool,
         typer.Option("--new-source", help="With --load: SOURCE is another table; learn it from its first row."),
     ] = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
-    ] = False,
+    follow: Follow = False,
     on_error: OnError = "stop",
 ) -> None:
     """Predict each row of a table, then learn from it; write the predictions."""
-    with reported():
-        from streamgp.cli.next_steps import next_steps
-        from streamgp.cli.screen import Screen, stopping
-        from streamgp.cli.settings import TYPED, parse_settings, split_names
-        from streamgp.job import Job
-        from streamgp.job.recorder import Recorder
-        from streamgp.job.report import refuse_plot
-        from streamgp.process.prior import Prior
-        from streamgp.tables.places import refuse_same
+    from streamgp.cli.screen import Screen, next_steps, stopping
+    from streamgp.cli.settings import TYPED, parse_settings, split_names
+    from streamgp.job import Job
+    from streamgp.job.recorder import Recorder
+    from streamgp.job.report import refuse_plot, write_plot, write_report
+    from streamgp.process.prior import Prior
+    from streamgp.tables.places import refuse_same
+    from streamgp.tables.writing import finite
 
-        files = {
-            "prior": prior,
-            "schema": schema,
-            "load": load,
-            "out": 1 if out is None else out,
-            "save": save,
-            "report": report,
-            "plot": plot,
-        }
-        refuse_same({"source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
-        if plot is not None:
-            refuse_plot(plot)
-        known = None if prior is None else Prior.load(prior)
-        as_json = ctx.obj["json"]
-        screen = Screen(quiet=as_json, to_terminal=out is None)
-        recorder = Recorder() if report or plot else None
-        rescue = save or Path(f"{'stdin' if source == '-' else Path(source).stem}.interrupted.sgp")
-        with stopping(screen) as stop, screen:
-            summary = Job(
-                source,
-                target,
-                inputs=split_names(inputs),
-                lags=lags,
-                horizon=horizon,
-                ticket=ticket,
-                model=model,
-                settings=parse_settings(set_)
-                | {
-                    name: value
-                    for name, value in (
-                        ("budget", budget),
-                        ("trees", trees),
-                        ("half_life", half_life),
-                        ("alarms", alarms),
-                        ("prior", known),
-                    )
-                    if value is not None
-                },
-                schema=schema,
-                out="-" if out is None else out,
-                as_json=as_json,
-                save=save,
-                load=load,
-                new_source=new_source,
-                follow=follow,
-                on_error=on_error,
-                rescue=rescue,
-                observers=[screen] if recorder is None else [recorder, screen],
-                stop=stop,
-            ).run()
-        screen.finish(summary, out, save, rescue)
-        if recorder is not None:
-            screen.pictures(recorder, summary, source, report, plot)
-        if not summary.interrupted and not follow:
-            typed = ctx.meta[TYPED]
-            screen.advise(next_steps(summary.pipeline, source, typed, save=save, load=load, report=report))
-        if as_json:
-            screen.print_json(summary)
-        if summary.interrupted:
-            raise typer.Exit(INTERRUPTED)
+    read = {"source": 0 if source == "-" else source, "prior": prior, "schema": schema, "load": load}
+    written = {"out": 1 if out is None else out, "save": save, "report": report, "plot": plot}
+    refuse_same({**read, **written})  # 0 and 1: standard input and output
+    if plot is not None:
+        refuse_plot(plot)
+    known = None if prior is None else Prior.load(prior)
+    given = {"budget": budget, "trees": trees, "half_life": half_life, "alarms": alarms, "prior": known}
+    as_json = ctx.obj["json"]
+    screen = Screen(quiet=as_json, to_terminal=out is None)
+    recorder = Recorder() if report or plot else None
+    rescue = save or Path(f"{'stdin' if source == '-' else Path(source).stem}.interrupted.sgp")
+    with stopping(screen) as stop, screen:
+        summary = Job(
+            source,
+            target,
+            inputs=split_names(inputs),
+            lags=lags,
+            horizon=horizon,
+            ticket=ticket,
+            model=model,
+            settings=parse_settings(set_) | {name: value for name, value in given.items() if value is not None},
+            schema=schema,
+            out="-" if out is None else out,
+            as_json=as_json,
+            save=save,
+            load=load,
+            new_source=new_source,
+            follow=follow,
+            on_error=on_error,
+            rescue=rescue,
+            observers=[screen] if recorder is None else [recorder, screen],
+            stop=stop,
+        ).run()
+    screen.finish(summary, out, save, rescue)
+    if recorder is not None and report is not None:
+        write_report(report, recorder, summary, source)
+        screen.note(f"report: {report}")
+    if recorder is not None and plot is not None:
+        write_plot(plot, recorder, summary)
+        screen.note(f"plot: {plot}")
+    if not summary.interrupted and not follow:
+        screen.note("\nNext:")
+        for step in next_steps(summary.pipeline, source, ctx.meta[TYPED], save, load, report):
+            screen.note(f"  {step}")
+    if as_json:
+        print(json.dumps({"summary": finite(summary.to_dict())}), flush=True)
+    if summary.interrupted:
+        raise typer.Exit(INTERRUPTED)

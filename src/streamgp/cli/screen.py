@@ -1,29 +1,28 @@
-"""The screen: progress and sentences for people on standard error, JSON for machines on standard output."""
+"""The screen: progress and sentences for people on standard error."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import shlex
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import typer
 
 from streamgp.cli.settings import with_options
-from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
-from streamgp.job.recorder import Recorder
-from streamgp.job.request import AUTO
+from streamgp.job.pipeline import Pipeline
 from streamgp.job.scores import as_table
 from streamgp.job.verdict import verdict
 
 REFRESH = 0.2  # seconds
-MOST_SKIPPED = 3  # reasons for which rows were skipped
+MOST_STEPS = 3  # commands that are shown after a run
+RATE_BY_TIME, RATE_BY_ROW = "1/week", "1e-3"
 
 
 class Screen(Observer):
@@ -93,7 +92,7 @@ class Screen(Observer):
         for sentence in verdict(summary.pipeline):
             self.note(sentence)
         self.note("")
-        for sentence in sentences(summary):
+        for sentence in summary.sentences():
             self.note(sentence)
         if not self.quiet:
             show_scores(summary.pipeline.score_summary(), summary.pipeline.level, stderr=True)
@@ -102,84 +101,59 @@ class Screen(Observer):
         if save is not None and not summary.interrupted:
             self.note(f"saved: {save} (resume with --load {save})")
         if summary.interrupted:
-            typer.echo(
-                f"streamgp: stopped after row {summary.pipeline.rows}; resume with --load {rescue}",
-                err=True,
-            )
-
-    def pictures(
-        self, recorder: Recorder, summary: Summary, source: str, report: Path | None, plot: Path | None
-    ) -> None:
-        """Write the page and the picture that were asked for."""
-        from streamgp.job.report import write_plot, write_report
-
-        if report is not None:
-            write_report(report, recorder, summary, source)
-            self.note(f"report: {report}")
-        if plot is not None:
-            write_plot(plot, recorder, summary)
-            self.note(f"plot: {plot}")
-
-    def advise(self, steps: list[str]) -> None:
-        """Say what can be typed next."""
-        for line in ["\nNext:", *(f"  {step}" for step in steps)]:
-            self.note(line)
-
-    def print_json(self, summary: Summary) -> None:
-        from streamgp.tables.writing import finite
-
-        print(json.dumps({"summary": finite(summary.to_dict())}), flush=True)
+            typer.echo(f"streamgp: stopped after row {summary.pipeline.rows}; resume with --load {rescue}", err=True)
 
 
-def sentences(summary: Summary) -> list[str]:
-    """What a run did, for people."""
-    pipeline = summary.pipeline
-    speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
-    lines = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
-    gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
-    if gaps:
-        lines.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learned")
-    if late := pipeline.late:
-        lines.append(
-            f"late targets: {late['learned']} learned, {late['waiting']} rows still waiting, {late['expired']} expired"
-            f"{' (keep more with --set pending=N)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
-            f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
+def next_steps(
+    run: Pipeline,
+    source: str,
+    typed: str,
+    save: Path | None = None,
+    load: Path | None = None,
+    report: Path | None = None,
+) -> list[str]:
+    """Commands that can be typed after a run, each with what it is for; see the options for the arguments."""
+    table = shlex.quote(source)
+    steps = []
+    unsure = any("may stand for missing values" in column.note for column in run.schema.columns)
+    if source != "-" and load is None and unsure:
+        steps.append(
+            f"declare what stands for missing values: streamgp inspect {table} --write-schema schema.toml, "
+            "then add --schema schema.toml"
         )
-    if fill_values := pipeline.refused.sentence():
-        lines.append(fill_values)
-    health = pipeline.model.health
-    if health.repairs:
-        kinds = ", ".join(f"{getattr(health, k)} {k.replace('_', ' ')}" for k in REPAIRS if getattr(health, k))
-        advice = "if predictions look wrong, raise noise or novelty"
-        if pipeline.request.model == AUTO:
-            advice = "in single members of auto, whose weights go by their errors"
-        lines.append(f"numerical repairs: {health.repairs} ({kinds}); {advice}")
-    if pipeline.diverged:
-        why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"
-        lines.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
-    if first := summary.first_skipped:
-        rows = f"{summary.skipped_rows} row{'s' if summary.skipped_rows > 1 else ''}"
-        lines.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
-        often = [f"{count} x: {reason}" for reason, count in summary.skipped.most_common(MOST_SKIPPED)]
-        if len(often) > 1:
-            lines.append(f"skipped most often: {'; '.join(often)}")
-    return lines
+    if save is not None:
+        steps.append(f"go on when there are more rows: streamgp run {table} --load {shlex.quote(str(save))}")
+    else:
+        steps.append(f"keep what was learned, to go on later: {typed} --save model.sgp")
+    if report is None:
+        steps.append(f"look at it: {typed} --report report.html")
+    if load is None and run.request.run.alarms is None:
+        rate = RATE_BY_TIME if run.schema.is_dated else RATE_BY_ROW
+        steps.append(f"find abnormal rows: {typed} --alarms {rate}")
+    return steps[:MOST_STEPS]
 
 
 def show_scores(scores: dict[str, Any], level: float, stderr: bool) -> None:
     """Print the scores of the first rows and of those after them, if there are any."""
+    headings, *lines = as_table(scores, level) or [[]]
+    if lines:
+        show_table(headings, lines, stderr)
+
+
+def show_table(headings: list[str], lines: Iterable[Iterable[str]], stderr: bool = False, right: bool = True) -> Any:
+    """Print a table, numbers on the right if it has some; returns where it was printed."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    headings, *lines = as_table(scores, level) or [[]]
-    if lines:
-        shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for heading in headings:
-            shown.add_column(heading, justify="right" if heading else "left")
-        for line in lines:
-            shown.add_row(*line)
-        Console(stderr=stderr).print(shown)
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for i, heading in enumerate(headings):
+        shown.add_column(heading, justify="right" if i and right else "left")
+    for line in lines:
+        shown.add_row(*line)
+    console = Console(stderr=stderr)
+    console.print(shown)
+    return console
 
 
 @contextlib.contextmanager

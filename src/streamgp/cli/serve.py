@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -37,52 +35,22 @@ def serve(
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
     ] = None,
     webhook: Annotated[str, typer.Option(metavar="URL", help="Post each alarm there, as JSON.")] = "",
-    mqtt: Annotated[
-        str, typer.Option(metavar="mqtt://HOST", help="Take rows from this broker; see --mqtt-topic.")
-    ] = "",
-    mqtt_topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILTER", help="Topics such as 'plant/+/power'; each is a stream. May be repeated."),
-    ] = None,
-    mqtt_target: Annotated[
-        str, typer.Option(metavar="NAME", help="Where messages are JSON: the key to predict.")
-    ] = "value",
-    mqtt_alarms: Annotated[
-        str, typer.Option(metavar="RATE", help="Accepted rate of false alarms, such as 1/week.")
-    ] = "",
-    mqtt_prefix: Annotated[
-        str, typer.Option(metavar="TOPIC", help="First part of the topics of predictions and alarms.")
-    ] = "streamgp",
-    mqtt_qos: Annotated[int, typer.Option(metavar="0|1|2", min=0, max=2, help="Quality of service of messages.")] = 1,
-    mqtt_discovery: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Where Home Assistant looks for sensors; '' publishes none.")
-    ] = "homeassistant",
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
-    with reported(), installed():
-        from streamgp.serve.service import Limits
-        from streamgp.serve.workers import serve as run
+    from streamgp.serve.service import Limits
+    from streamgp.serve.workers import serve as run
 
-        limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
-        bridging = None
-        if mqtt:
-            from streamgp.serve.mqtt import Bridging
-
-            topics = tuple(mqtt_topic or ())
-            bridging = Bridging(mqtt, topics, mqtt_prefix, mqtt_target, mqtt_alarms, mqtt_qos, mqtt_discovery).checked()
-        elif mqtt_topic:
-            raise ValueError("--mqtt-topic needs a broker: add --mqtt mqtt://HOST")
-        run(
-            workers,
-            data,
-            host,
-            port,
-            limits,
-            tuple(allow_origin or ()),
-            ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
-            webhook=webhook,
-            mqtt=bridging,
-        )
+    limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
+    run(
+        workers,
+        data,
+        host,
+        port,
+        limits,
+        tuple(allow_origin or ()),
+        ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
+        webhook=webhook,
+    )
 
 
 def backup(
@@ -90,17 +58,17 @@ def backup(
     to: Annotated[Path, typer.Option(metavar="DIR", help="Where the copies go; earlier ones are replaced.")],
 ) -> None:
     """Copy a server's data, also while it runs; only you can read the copies."""
-    with reported(), installed():
-        from streamgp.serve.backup import back_up
+    from streamgp.serve.backup import back_up
 
-        for path in back_up(data, to):
-            typer.echo(path)
+    for path in back_up(data, to):
+        typer.echo(path)
 
 
 token = typer.Typer(help="Make, list and revoke the tokens of a server.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @token.command()
+@reported()
 def create(
     data: Data,
     scope: Annotated[
@@ -108,46 +76,32 @@ def create(
     ] = "write",
 ) -> None:
     """Make a token and print it. Only its digest is kept, so it cannot be shown again."""
-    with reported(), installed():
-        from streamgp.serve.access import create_token
+    from streamgp.serve.access import create_token
 
-        typer.echo(create_token(data, scope))
+    typer.echo(create_token(data, scope))
 
 
 @token.command("list")
+@reported()
 def list_(data: Data) -> None:
     """List the tokens: number, scope, when they were made."""
-    with reported(), installed():
-        from streamgp.serve.access import list_tokens
+    from streamgp.serve.access import list_tokens
 
-        for found in list_tokens(data):
-            typer.echo(f"{found.id}  {found.scope:<5}  {found.created}")
+    for found in list_tokens(data):
+        typer.echo(f"{found.id}  {found.scope:<5}  {found.created}")
 
 
 @token.command()
+@reported()
 def revoke(
     data: Data, number: Annotated[int, typer.Argument(metavar="NUMBER", help="From: streamgp token list.")]
 ) -> None:
     """Revoke a token; a running server forgets it within a second."""
-    with reported(), installed():
-        from streamgp.serve.access import revoke_token
+    from streamgp.serve.access import revoke_token
 
-        if not revoke_token(data, number):
-            typer.echo(
-                "this was the last token: the server now refuses every request, on loopback too. Make a new one: "
-                f"streamgp token create --data {data}",
-                err=True,
-            )
-
-
-@contextlib.contextmanager
-def installed() -> Iterator[None]:
-    """Say what to install where a package is missing."""
-    try:
-        yield
-    except ImportError as error:
-        if isinstance(error.__cause__, ImportError):  # it says itself what to install
-            raise ValueError(str(error)) from None
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx", "psutil"):
-            raise
-        raise ValueError(f'this command needs {error.name}: pip install "streamgp[serve]"') from None
+    if not revoke_token(data, number):
+        typer.echo(
+            "this was the last token: the server now refuses every request, on loopback too. Make a new one: "
+            f"streamgp token create --data {data}",
+            err=True,
+        )

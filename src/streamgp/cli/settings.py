@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import re
 
-OPTIONS = (
-    "target",
-    "inputs",
-    "lags",
-    "horizon",
-    "model",
-    "budget",
-    "trees",
-    "half_life",
-    "alarms",
-    "on_error",
-    "ahead",
-    "quantiles",
-)
+OPTIONS = ("target", "inputs", "lags", "horizon", "model", "budget", "trees", "half_life", "alarms", "on_error")
+OF_FORECASTS = ("ahead", "quantiles")
 PLACES = ("schema", "write_schema", "out", "report", "plot", "save", "load", "new_source", "prior", "data", "state")
-FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS + PLACES} | {
+FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS + OF_FORECASTS + PLACES} | {
     "settings": "--set",
     "source": "the source",
     "ticket": "--ticket-column",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.spacing import LONGEST, usual_gap
+from streamgp.defaults import QUANTILES
 from streamgp.job.ahead import compile_forecast
 from streamgp.job.opening import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
@@ -330,7 +331,7 @@ def forecast_table(
     target: str,
     ahead: str,
     *,
-    quantiles: Sequence[float] = (0.1, 0.5, 0.9),
+    quantiles: Sequence[float | str] = QUANTILES,
     seasons: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
     future: str | None = None,
@@ -360,7 +361,13 @@ def forecast_table(
         show: takes every forecast.
         stop: when set, reading ends.
     """
-    levels = sorted({probability("each of `quantiles`", level) for level in quantiles})
+    try:
+        levels = sorted({probability("each of `quantiles`", float(level)) for level in quantiles})
+    except ValueError:
+        listed = ",".join(map(str, quantiles))
+        raise ValueError(
+            f"`quantiles` are probabilities above 0 and below 1, such as 0.1,0.5,0.9; got {listed}"
+        ) from None
     length, least = duration("ahead", ahead), 0.0 if every is None else duration("every", every)
     writer = _Writer(out, as_json, kinds=".csv or .ndjson")
     reader = read_rows(source, follow=follow, stop=stop)

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamgp.contract.model import REPAIRS
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.request import AUTO
 from streamgp.job.told import asked
 from streamgp.job.verdict import verdict
 from streamgp.tables.formats import BadRow
 
+MOST_SKIPPED = 3  # reasons that are told
 MOST_REASONS = 100  # for which rows are left out
 
 
@@ -75,6 +78,47 @@ class Summary:
             "strangest": [self._event(row, sentence) for row, sentence in pipeline.strangest()],
             "notes": self.notes,
         }
+
+    def sentences(self) -> list[str]:
+        """For people."""
+        pipeline = self.pipeline
+        speed = f" ({self.rows / self.seconds:,.0f} per second)" if self.seconds > 0 else ""
+        lines = [f"rows: {self.rows} in {self.seconds:.1f} s{speed}"]
+        gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
+        if gaps:
+            lines.append(
+                f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learned"
+            )
+        if late := pipeline.late:
+            lines.append(
+                f"late targets: {late['learned']} learned, {late['waiting']} rows still waiting, "
+                f"{late['expired']} expired{' (keep more with `pending=N`)' * (late['expired'] > 0)}, "
+                f"{late['ignored']} rows ignored"
+                f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
+            )
+        if fill_values := pipeline.refused.sentence():
+            lines.append(fill_values)
+        health = pipeline.model.health
+        if health.repairs:
+            kinds = ", ".join(f"{getattr(health, k)} {k.replace('_', ' ')}" for k in REPAIRS if getattr(health, k))
+            advice = "if predictions look wrong, raise noise or novelty"
+            if pipeline.request.model == AUTO:
+                advice = "in single members of auto, whose weights go by their errors"
+            lines.append(f"numerical repairs: {health.repairs} ({kinds}); {advice}")
+        if pipeline.diverged:
+            why = (
+                "weight 0"
+                if len(pipeline.weights) > 1
+                else "errors beyond measure; try `model=auto`, or a smaller step"
+            )
+            lines.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
+        if first := self.first_skipped:
+            rows = f"{self.skipped_rows} row{'s' if self.skipped_rows > 1 else ''}"
+            lines.append(f"skipped: {rows}; the first is {self.unit} {first.line}, which {first.reason}")
+            often = [f"{count} x: {reason}" for reason, count in self.skipped.most_common(MOST_SKIPPED)]
+            if len(often) > 1:
+                lines.append(f"skipped most often: {'; '.join(often)}")
+        return lines
 
     def _event(self, row: int, sentence: str) -> dict[str, Any]:
         when = {"time": self.pipeline.when(row)} if self.pipeline.schema.time else {}

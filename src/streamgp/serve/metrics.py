@@ -112,13 +112,6 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
         yield from _head("webhook_total", "counter", "Alarms for the webhook, and attempts that were repeated.")
         for result, number in service.webhook.counts.items():
             yield _line("webhook_total", number, result=result)
-    if service.bridges:
-        yield from _head("mqtt_messages_total", "counter", "Messages of the MQTT broker by what became of them.")
-        for bridge in service.bridges:
-            for result, number in bridge.counts.items():
-                yield _line("mqtt_messages_total", number, result=result)
-        yield from _head("mqtt_connected", "gauge", "1 while the MQTT broker is connected.")
-        yield _line("mqtt_connected", sum(bridge.connected for bridge in service.bridges))
     yield from _head("journal_bytes", "gauge", "Size of the file of the service.")
     yield _line("journal_bytes", service.journal.bytes())
     yield from _head("up", "gauge", "1 for every worker that can do its work.")

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 
@@ -23,9 +23,6 @@ from streamgp.serve.connections import Waiting, connection_class
 from streamgp.serve.service import Limits, Service
 from streamgp.serve.sharing import redistribute
 from streamgp.serve.siblings import Siblings
-
-if TYPE_CHECKING:  # it needs paho-mqtt
-    from streamgp.serve.mqtt import Bridging
 
 SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
 GRACE = 3  # seconds that connections get to end
@@ -106,7 +103,6 @@ def serve(
     origins: tuple[str, ...] = (),
     ready: Callable[[str], None] = lambda _: None,
     webhook: str = "",
-    mqtt: Bridging | None = None,
 ) -> None:
     """Serve the streams of a folder until the process is told to stop; several processes: workers.serve.
 
@@ -118,17 +114,12 @@ def serve(
         origins: web sites that may read answers.
         ready: told the address when it listens.
         webhook: the address that alarms are posted to; "": none.
-        mqtt: a broker whose topics are streams; None: none.
     """
     redistribute(Path(folder), 1)
     service = Service(folder, limits, webhook=webhook)
     try:
         with listening_on(host, port) as listening:
             refuse_open(service, listening)
-            if mqtt is not None:
-                from streamgp.serve.mqtt import Bridge
-
-                service.add(Bridge(service, mqtt))
             run(service, listening, origins, ready)
     finally:
         close(service)

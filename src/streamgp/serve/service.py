@@ -11,10 +11,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from streamgp.serve import cost
 from streamgp.serve.described import check_settings
@@ -58,19 +56,6 @@ class Limits:
         return cost.MEMORY + self.body
 
 
-class Bridged(Protocol):
-    """What brings rows by another way than HTTP: counts by result, and whether it is connected."""
-
-    connected: bool
-
-    @property
-    def counts(self) -> Mapping[str, int]: ...
-
-    def alarmed(self, stream: str, row: int, text: str, /) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Service:
     """The streams of a folder, or a share of them, which belong to it alone.
 
@@ -88,11 +73,8 @@ class Service:
         self.compiling = False  # or loading what was compiled, so that it would take long to answer
         self.cold = False  # compiling for so long that rows are refused meanwhile
         self.webhook = Webhook(webhook) if webhook else None
-        self.told_of_alarms: list[Callable[[str, int, str], None]] = []  # the name of the stream, the row, a sentence
-        self.bridges: list[Bridged] = []
         if self.webhook is not None:
             self._opened.callback(self.webhook.close)
-            self.told_of_alarms.append(self.webhook.put)
         try:
             self._opened.enter_context(owned(self.folder, share.file))
             self.journal = self.tokens = Journal(self.folder, name=share.file)
@@ -114,13 +96,8 @@ class Service:
         return Hosted(kept, self.journal, self.workplace, self.limits.retain, self._alarmed)
 
     def _alarmed(self, stream: str, row: int, text: str) -> None:
-        for tell in self.told_of_alarms:
-            tell(stream, row, text)
-
-    def add(self, bridge: Bridged) -> None:
-        """Have a bridge told of alarms, counted in the metrics, and closed with the service."""
-        self.bridges.append(bridge)
-        self.told_of_alarms.append(bridge.alarmed)
+        if self.webhook is not None:
+            self.webhook.put(stream, row, text)
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""
@@ -208,8 +185,6 @@ class Service:
         if self.stopping:
             return True
         self.stopping = True
-        for bridge in self.bridges:
-            bridge.close()
         for stream in self.streams.values():
             stream.hub.close()
         end = time.monotonic() + STOPPING

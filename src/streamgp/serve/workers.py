@@ -14,16 +14,12 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from streamgp.serve import server
 from streamgp.serve.server import close, listening_on, refuse_open, run
 from streamgp.serve.service import Limits, Service
 from streamgp.serve.sharing import Share, redistribute
 from streamgp.serve.siblings import Siblings
-
-if TYPE_CHECKING:  # it needs paho-mqtt
-    from streamgp.serve.mqtt import Bridging
 
 PATIENCE = 60.0  # seconds that workers get to stop
 
@@ -41,7 +37,6 @@ def serve(
     origins: tuple[str, ...],
     ready: Callable[[str], None],
     webhook: str = "",
-    mqtt: Bridging | None = None,
 ) -> None:
     """Serve with this many processes, which share the streams by their names, until this one is told to stop.
 
@@ -54,13 +49,10 @@ def serve(
         origins: web sites that may read answers.
         ready: told the address when all listen.
         webhook: the address that alarms are posted to; "": none.
-        mqtt: a broker whose topics are streams, with one worker only; None: none.
     """
     if workers == 1:
-        server.serve(folder, host, port, limits, origins, ready, webhook, mqtt)
+        server.serve(folder, host, port, limits, origins, ready, webhook)
         return
-    if mqtt is not None:
-        raise ValueError("--mqtt needs one process, to which the broker brings each message once; leave --workers out")
     if not hasattr(socket, "send_fds"):
         raise ValueError("this system cannot hand connections from one worker to another; leave --workers out")
     redistribute(Path(folder), workers)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,25 +20,16 @@ MIGRATION = (
     "new checkpoint: learn the history with streamgp.spark.states(history, ...) under the new settings and pass the "
     "result as initial=, or start from nothing. To go on with this checkpoint, use the old settings."
 )
+TIMESTAMP, WHOLE_NUMBER, NUMBER = "timestamp", "whole number", "number"  # the clocks
+MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a query does.
+    """What a query does; see columns.planned().
 
     Args:
-        model: the recipe of every key.
-        key: name of the column with the keys.
-        target: name of the column with the targets.
-        inputs: names of the columns with the inputs.
-        time: name of the column with the times.
-        shards: how many groups the keys are in.
-        ticks: units of the time column in a second; None: times are numbers without a unit.
-        whole: whether times are whole numbers.
-        idle: seconds after which a key that has no rows expires; None: never.
-        pending: rows of a shard that can wait for their targets.
-        ticket: name of the column with the tickets of late targets; None: there is none.
-        key_type: of the keys, "string" or "bigint".
+        clock: what times are: microseconds since 1970, or numbers without a unit, which are taken as seconds.
     """
 
     model: StreamModel
@@ -46,33 +38,16 @@ class Plan:
     inputs: tuple[str, ...]
     time: str
     shards: int
-    ticks: float | None = None
-    whole: bool = False
+    clock: str = WHOLE_NUMBER
     idle: float | None = None
     pending: int = 0
     ticket: str | None = None
-    key_type: str = "string"
-    fingerprint: str = field(init=False)
-    recipe: bytes = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", self._fingerprint())
-        object.__setattr__(self, "recipe", self.model.to_bytes())
-
-    def _fingerprint(self) -> str:
+    @cached_property
+    def fingerprint(self) -> str:
         """Equal for plans that can go on with each other's state."""
         header, arrays = described(self.model)
-        columns = (
-            self.key,
-            self.target,
-            self.inputs,
-            self.time,
-            self.shards,
-            self.ticks,
-            self.whole,
-            self.pending,
-            self.key_type,
-        )
+        columns = self.key, self.target, self.inputs, self.time, self.shards, self.clock, self.pending
         digest = hashlib.sha256(json.dumps([header, columns], sort_keys=True).encode())
         for name in sorted(arrays):
             digest.update(name.encode() + arrays[name].tobytes())
@@ -80,8 +55,11 @@ class Plan:
 
     def described(self) -> tuple[dict[str, Any], np.ndarray]:
         """Everything but the model, and the model as bytes."""
-        settings = {one.name: getattr(self, one.name) for one in fields(self) if one.init and one.name != "model"}
-        return settings, np.frombuffer(self.recipe, dtype=np.uint8)
+        return {one.name: getattr(self, one.name) for one in fields(self)[1:]}, self._recipe
+
+    @cached_property
+    def _recipe(self) -> np.ndarray:
+        return np.frombuffer(self.model.to_bytes(), dtype=np.uint8)
 
     @classmethod
     def of(cls, settings: dict[str, Any], recipe: np.ndarray) -> Plan:
@@ -90,22 +68,14 @@ class Plan:
 
     @property
     def per_second(self) -> float:
-        """Units of the time column in a second; times without a unit are taken as seconds."""
-        return self.ticks or 1.0
+        """Units of the time column in a second."""
+        return MICROSECONDS if self.clock == TIMESTAMP else 1.0
 
-    def fleet(self, size: int) -> Fleet:
-        """Models that have learned nothing. Spark runs several shards at once, so each gets one thread."""
-        return Fleet(self.model, size=size, threads=1, pending=self.pending)
+    def fleet(self) -> Fleet:
+        """No models yet. Spark runs several shards at once, so each gets one thread."""
+        return Fleet(self.model, size=0, threads=1, pending=self.pending)
 
     def refuse_other(self, fingerprint: str, words: str) -> None:
         """Refuse the state of another plan."""
         if fingerprint != self.fingerprint:
-            raise ValueError(f"this state was learned by {words}; the query now has {self.words}. {MIGRATION}")
-
-    @property
-    def words(self) -> str:
-        """The plan, for messages."""
-        return (
-            f"{self.model!r} with key={self.key!r}, target={self.target!r}, inputs={list(self.inputs)!r}, "
-            f"time={self.time!r}, shards={self.shards}, pending={self.pending}"
-        )
+            raise ValueError(f"this state was learned by {words}; the query now has {self}. {MIGRATION}")

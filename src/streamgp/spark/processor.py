@@ -18,16 +18,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from streamgp.spark.frames import batch_of, frame_of, frame_of_expired
+from streamgp.spark.frames import batch_of, frame_of
 from streamgp.spark.plan import Plan
 from streamgp.spark.rows import Entry
 from streamgp.spark.shard import Shard, joined
 
 HEAD, WHOLE, LOG = "head", "whole", "log"
-HEAD_SCHEMA = (
-    "token binary, fingerprint string, words string, shards int, key_type string, keys bigint, rows bigint, "
-    "late bigint, refused bigint, unmatched bigint, logged bigint, timer bigint"
-)
 WHOLE_SCHEMA = "state binary"
 LOG_SCHEMA = "number bigint, entry binary"
 
@@ -40,10 +36,7 @@ class Head(NamedTuple):
     """What is known of a shard without reading it."""
 
     token: bytes
-    fingerprint: str
-    words: str
     shards: int
-    key_type: str
     keys: int
     rows: int
     late: int
@@ -52,6 +45,8 @@ class Head(NamedTuple):
     logged: int
     timer: int | None
 
+
+HEAD_SCHEMA = ", ".join(f"{name} {'binary' if name == 'token' else 'bigint'}" for name in Head._fields)
 
 # The shards that this process has seen last, by plan and number, with the token of the state that each equals.
 _cached: OrderedDict[tuple[str, int], tuple[bytes, Shard]] = OrderedDict()
@@ -88,10 +83,11 @@ class Processor:
         self, key: tuple[int], timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[pd.DataFrame]:
         shard, head = self._open(key[0])
-        expired = shard.expire(self._ticks(timerValues.getCurrentWatermarkInMs()) - self._idle())
+        now = int(timerValues.getCurrentWatermarkInMs() * self._plan.per_second / 1000)
+        expired = shard.expire(now - self._idle())
         self._keep(key[0], shard, head, None, self._timer(shard, None, timerValues))
-        if expired:
-            yield frame_of_expired(self._plan, expired)
+        if expired[1]:
+            yield frame_of(self._plan, *expired)
 
     def handleInitialState(self, key: tuple[int], initialState: pd.DataFrame, timerValues: Any) -> None:  # noqa: N802
         shard = Shard.from_bytes(initialState["state"].iloc[0], self._plan)
@@ -109,7 +105,6 @@ class Processor:
         if found is None:
             return Shard(self._plan), None
         head = Head(*found)
-        self._plan.refuse_other(head.fingerprint, head.words)
         if cached is not None and token == bytes(head.token):
             return cached, head
         return opened(self._whole.get()[0], self._log.get() if head.logged else (), self._plan), head
@@ -128,9 +123,7 @@ class Processor:
             logged += max(len(entry.ids), 1)
         plan, token = self._plan, os.urandom(16)
         counts = len(shard), shard.rows, shard.late, shard.refused, shard.unmatched
-        self._head.update(
-            Head(token, plan.fingerprint, plan.words, plan.shards, plan.key_type, *counts, logged, timer)[:]
-        )
+        self._head.update((token, plan.shards, *counts, logged, timer))
         _cached[plan.fingerprint, number] = token, shard
         while len(_cached) > max(1, 2 * plan.shards // (os.cpu_count() or 1)):
             _cached.popitem(last=False)
@@ -146,16 +139,13 @@ class Processor:
         earliest = shard.earliest()
         if earliest is None:
             return None
-        due = int((earliest + self._idle()) / self._plan.per_second * 1000) + 1
-        due = max(due, int(timers.getCurrentWatermarkInMs()) + 1)
+        due = int((earliest + self._idle()) / self._plan.per_second * 1000)
+        due = 1 + max(due, int(timers.getCurrentWatermarkInMs()))
         self._handle.registerTimer(due)
         return due
 
     def _idle(self) -> int:
         return int((self._plan.idle or 0.0) * self._plan.per_second)
-
-    def _ticks(self, milliseconds: int) -> int:
-        return int(milliseconds * self._plan.per_second / 1000)
 
 
 def opened(whole: bytes, log: Any, plan: Plan | None = None) -> Shard:

@@ -92,3 +92,9 @@ class Predictions(NamedTuple):
     observed: FloatArray
     row: np.ndarray
     ticket: np.ndarray
+
+    @classmethod
+    def none(cls, keys: list[Any], time: np.ndarray, observed: FloatArray, row: np.ndarray) -> Predictions:
+        """Rows without a prediction."""
+        nan = np.full(len(keys), np.nan)
+        return cls(keys, time, nan, nan, nan, nan, observed, row, np.full(len(keys), NO_TICKET))

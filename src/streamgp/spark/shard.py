@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streamgp.contract import passing
+from streamgp.contract.loading import from_bytes
 from streamgp.contract.model import StreamModel
-from streamgp.contract.saved import Shape, restored
 from streamgp.contract.snapshot import SnapshotError, packed, unpacked
-from streamgp.fleet.fleet import Fleet
 from streamgp.settings import FloatArray
 from streamgp.spark.plan import MIGRATION, Plan
 from streamgp.spark.rows import NO_TICKET, NO_TIME, Batch, Entry, Predictions
 
-STATE = "state."
 _COUNTS = "late", "refused", "unmatched"
-
-
-class Expired(NamedTuple):
-    """A key that has left.
-
-    Args:
-        key: of the model.
-        time: of its last row.
-        row: how many rows it had.
-        snapshot: bytes that sg.from_bytes reads.
-    """
-
-    key: Any
-    time: Any
-    row: int
-    snapshot: bytes
 
 
 class Shard:
@@ -44,7 +26,7 @@ class Shard:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._fleet = plan.fleet(0)
+        self._fleet = plan.fleet()
         self._ids: dict[Any, int] = {}
         self._rows = np.zeros(0, dtype=np.int64)
         self._last = np.zeros(0)
@@ -54,9 +36,6 @@ class Shard:
 
     def __len__(self) -> int:
         return len(self._ids)
-
-    def __contains__(self, key: Any) -> bool:
-        return key in self._ids
 
     @property
     def rows(self) -> int:
@@ -78,24 +57,18 @@ class Shard:
         """Check and order rows; nothing changes. What no model takes comes back without predictions."""
         tickets = np.full(len(batch.Y), NO_TICKET) if batch.tickets is None else batch.tickets
         fit = self._fit(batch, tickets != NO_TICKET)
-        refused = _unpredicted(batch, np.flatnonzero(~fit & (tickets == NO_TICKET)))
+        unfit = np.flatnonzero(~fit & (tickets == NO_TICKET))
+        keys, nothing = [batch.keys[i] for i in unfit.tolist()], np.zeros(len(unfit), dtype=np.int64)
+        refused = Predictions.none(keys, batch.time[unfit], batch.Y[unfit], nothing)
         kept = np.flatnonzero(fit)
         ids, new = self._numbered([batch.keys[i] for i in kept.tolist()])
-        order = _ordered(ids, batch.time[kept], batch.Y[kept], batch.X[kept], tickets[kept])
+        # Rows of one key and time are ordered by their numbers: a batch that is computed again may arrive otherwise.
+        order = np.lexsort((tickets[kept], batch.Y[kept], *batch.X[kept].T, batch.time[kept], ids))
         ids, kept = ids[order], kept[order]
         in_time = self._in_time(ids, batch.time[kept])
         late, ids, kept = int(np.count_nonzero(~in_time)), ids[in_time], kept[in_time]
-        entry = Entry(
-            ids,
-            batch.time[kept],
-            np.ascontiguousarray(batch.X[kept]),
-            np.ascontiguousarray(batch.Y[kept]),
-            tickets[kept],
-            new,
-            late,
-            int(np.count_nonzero(~fit)),
-        )
-        return entry, refused
+        X, Y = np.ascontiguousarray(batch.X[kept]), np.ascontiguousarray(batch.Y[kept])
+        return Entry(ids, batch.time[kept], X, Y, tickets[kept], new, late, int(np.count_nonzero(~fit))), refused
 
     def learn(self, entry: Entry) -> Predictions:
         """Predict each row of an entry, then learn it."""
@@ -199,30 +172,28 @@ class Shard:
             raise KeyError(missing(key))
         return self._fleet.model(self._ids[key]).to_bytes()
 
-    def expire(self, before: Any) -> list[Expired]:
-        """Let the keys go whose last row is not after this time."""
-        gone = np.flatnonzero(self._last <= before)
-        keys = list(self._ids)
-        found = [
-            Expired(keys[i], self._last[i].item(), int(self._rows[i]), self.snapshot(keys[i])) for i in gone.tolist()
-        ]
-        if found:
+    def expire(self, before: Any) -> tuple[Predictions, list[bytes]]:
+        """Let the keys go whose last row is not after this time: these keys with their last rows, and their models."""
+        gone, keys = np.flatnonzero(self._last <= before), list(self._ids)
+        left = [keys[i] for i in gone.tolist()]
+        found = Predictions.none(left, self._last[gone], np.full(len(gone), np.nan), self._rows[gone])
+        models = [self.snapshot(key) for key in left]
+        if left:
             self._fleet.remove(gone)
             kept = np.setdiff1d(np.arange(len(keys)), gone)
             self._ids = {keys[i]: j for j, i in enumerate(kept.tolist())}
             self._rows, self._last = self._rows[kept], self._last[kept]
-        return found
+        return found, models
 
     # The state.
 
     def to_bytes(self) -> bytes:
         """Everything, as one value."""
-        shape, arrays, _ = self._fleet._knowledge()
         plan, recipe = self._plan.described()
-        header = {"fingerprint": self._plan.fingerprint, "words": self._plan.words, "plan": plan}
-        header |= {"shape": shape, "keys": list(self._ids)} | {name: getattr(self, name) for name in _COUNTS}
-        table = {"recipe": recipe, "rows": self._rows, "last": self._last}
-        return packed(header, table | {f"{STATE}{name}": array for name, array in arrays.items()})
+        header = {"fingerprint": self._plan.fingerprint, "words": str(self._plan), "plan": plan}
+        header |= {"keys": list(self._ids)} | {name: getattr(self, name) for name in _COUNTS}
+        fleet = np.frombuffer(self._fleet.to_bytes(), dtype=np.uint8)
+        return packed(header, {"recipe": recipe, "rows": self._rows, "last": self._last, "fleet": fleet})
 
     @classmethod
     def from_bytes(cls, data: bytes, plan: Plan | None = None) -> Shard:
@@ -243,9 +214,7 @@ class Shard:
         shard = cls(plan)
         shard._ids = {key: i for i, key in enumerate(header["keys"])}
         shard._rows, shard._last = arrays["rows"].copy(), arrays["last"].copy()
-        settings = plan.fleet(len(shard._ids))._settings
-        state = {name.removeprefix(STATE): array for name, array in arrays.items() if name.startswith(STATE)}
-        shard._fleet = restored(Fleet, settings, Shape._make(header["shape"]), state)
+        shard._fleet = from_bytes(arrays["fleet"].tobytes())
         for name in _COUNTS:
             setattr(shard, name, header[name])
         return shard
@@ -263,14 +232,6 @@ def joined(first: Predictions, second: Predictions) -> Predictions:
     return Predictions(first.key + second.key, *arrays)
 
 
-def _unpredicted(batch: Batch, rows: np.ndarray) -> Predictions:
-    """Rows without a prediction."""
-    none = np.full(len(rows), np.nan)
-    zero = np.zeros(len(rows), dtype=np.int64)
-    keys = [batch.keys[i] for i in rows.tolist()]
-    return Predictions(keys, batch.time[rows], none, none, none, none, batch.Y[rows], zero, zero + NO_TICKET)
-
-
 def _parts(prediction: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     lower, upper = prediction.interval()
     return prediction.mean, lower, upper, prediction.std
@@ -283,14 +244,6 @@ def _taken(recipe: StreamModel, X: FloatArray, Y: FloatArray) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _ordered(ids: np.ndarray, time: np.ndarray, Y: FloatArray, X: FloatArray, tickets: np.ndarray) -> np.ndarray:
-    """The order of rows by id and time. Rows of one id and time are ordered by their numbers, not by their arrival:
-    a batch that is computed again may get them in another order."""
-    order = np.lexsort((time, ids))
-    same = (np.diff(ids[order]) == 0) & (np.diff(time[order]) == 0)
-    return np.lexsort((tickets, Y, *X.T, time, ids)) if same.any() else order
 
 
 def _runs(entry: Entry) -> list[np.ndarray]:

@@ -27,12 +27,12 @@ def snapshot(spark: SparkSession, checkpoint: str, key: Any) -> bytes:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
+    key = str(key)  # as columns.selected() has it
     operator, batch = _operator(spark, checkpoint)
     head = _state(spark, checkpoint, operator, batch, HEAD).select("value.*").first()
     whole = None
     if head is not None:
-        wanted = spark.createDataFrame([(key,)], f"key {head.key_type}")
-        number = wanted.select(shard_of(F.col("key"), head.shards)).first()[0]
+        number = spark.range(1).select(shard_of(F.lit(key), head.shards)).first()[0]
         whole = _state(spark, checkpoint, operator, batch, WHOLE).where(F.col("key.shard") == number).first()
     if whole is None:
         raise KeyError(missing(key))

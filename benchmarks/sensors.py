@@ -1,0 +1,102 @@
+"""What a sensor costs, in memory and processor time, by where its model runs: the table of docs/scale.md.
+
+python benchmarks/sensors.py [fleet|server ...]
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import psutil
+
+import streamgp as sg
+
+INPUTS, MIB = 4, 2**20
+FLEETS = {
+    "KRLST(capacity=20)": lambda: sg.KRLST(capacity=20),
+    "Calibrated(Standardize(KRLST(capacity=20)))": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=20))),
+}
+SERVED = {"KRLST, capacity 20": ("KRLST", {"capacity": 20}, 200), "auto": ("auto", {}, 5)}
+SENSORS, ROUNDS = 20_000, 60  # of a fleet
+ROWS = 600  # of a served stream
+
+
+def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, INPUTS))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(n)
+
+
+def fleet(name: str) -> tuple[float, float]:
+    """KiB of a model, and microseconds of a row once every model has seen half of the rows."""
+    sg.Fleet(FLEETS[name](), size=10, threads=1).track(*rows(10, 0), ids=np.arange(10))  # compiled, and loaded
+    before = psutil.Process().memory_info().rss
+    found, spent = sg.Fleet(FLEETS[name](), size=SENSORS, threads=1), []
+    for number in range(ROUNDS):
+        X, y = rows(SENSORS, number)
+        began = time.process_time()
+        found.track(X, y, ids=np.arange(SENSORS))
+        spent.append(time.process_time() - began)
+    held = psutil.Process().memory_info().rss - before
+    return held / SENSORS / 1024, 1e6 * float(np.median(spent[ROUNDS // 2 :])) / SENSORS
+
+
+def served(name: str) -> tuple[float, float]:
+    """The same of a stream of a server, which gets its rows by hundreds."""
+    model, settings, streams = SERVED[name]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "streamgp", "serve", "--data", folder, "--port", "0"]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert server.stderr is not None
+            url = next(found[0] for line in server.stderr if (found := re.search(r"http://[\d.:]+", line)))
+            process = psutil.Process(server.pid)
+            with httpx.Client(base_url=url, timeout=600) as client:
+                while client.get("/readyz").status_code != 200:
+                    time.sleep(0.5)
+                put(client, "first", model, settings, ROWS)
+                before = process.memory_info().rss
+                for number in range(streams):
+                    put(client, f"s{number}", model, settings, ROWS - 100)
+                began = sum(process.cpu_times()[:2])
+                for number in range(streams):
+                    send(client, f"s{number}", ROWS - 100, ROWS)
+                spent, held = sum(process.cpu_times()[:2]) - began, process.memory_info().rss - before
+        finally:
+            server.terminate()
+            server.wait(60)
+    return held / streams / 1024, 1e6 * spent / streams / 100
+
+
+def put(client: httpx.Client, stream: str, model: str, settings: dict, n: int) -> None:
+    body = {"target": "y", "model": model, "settings": settings | {"tune": False} if model != "auto" else {}}
+    client.put(f"/v1/streams/{stream}", json=body).raise_for_status()
+    send(client, stream, 0, n)
+
+
+def send(client: httpx.Client, stream: str, first: int, last: int) -> None:
+    X, y = rows(last, 1)
+    for start in range(first, last, 100):
+        part = range(start, min(start + 100, last))
+        body = [{**{f"x{j}": float(X[i, j]) for j in range(INPUTS)}, "y": float(y[i])} for i in part]
+        client.post(f"/v1/streams/{stream}/rows", json=body).raise_for_status()
+
+
+def lines(asked: list[str]) -> Iterator[str]:
+    yield "| where | model | KiB a sensor | microseconds of a row |"
+    for place, names, measure in (("fleet", FLEETS, fleet), ("server", SERVED, served)):
+        for name in names if not asked or place in asked else ():
+            held, spent = measure(name)
+            yield f"| {place} | {name} | {held:.3g} | {spent:.2g} |"
+
+
+if __name__ == "__main__":
+    for line in lines(sys.argv[1:]):
+        print(line, flush=True)
