@@ -196,26 +196,6 @@ def test_a_stream_that_has_become_too_large_fails_alone_and_is_never_built(tmp_p
             assert settled(client, name)["state"] == "failed"
 
 
-def test_what_takes_long_to_build_holds_up_no_other_stream(tmp_path, monkeypatch):
-    go, radius = threading.Event(), Reservoir.drawn_radius
-
-    def waiting(self):
-        assert go.wait(30)
-        return radius(self)
-
-    monkeypatch.setattr(Reservoir, "drawn_radius", waiting)
-    slow = {"target": "y", "model": "SGDESN", "settings": {"units": 110, "tune": False}}
-    with in_process(tmp_path, threads=1) as client, ThreadPoolExecutor(3) as many:
-        puts = [many.submit(client.put, f"/v1/streams/slow{i}", json=slow) for i in range(3)]
-        while len(client.service.streams) < 3:
-            time.sleep(0.01)
-        assert client.post(f"{created(client, 'other')}/rows", json=rows(5)).status_code == 200
-        assert not any(put.done() for put in puts)
-        go.set()
-        assert [put.result().status_code for put in puts] == [201] * 3
-        assert client.post("/v1/streams/slow0/rows", json=rows(30)).json()["seen"] == 30
-
-
 def test_many_clients_of_one_stream_get_every_row_number_once(tmp_path):
     with in_process(tmp_path) as client, ThreadPoolExecutor(8) as many:
         path = created(client)

@@ -21,7 +21,6 @@ from streamgp.serve.handlers import SNAPSHOT, answer
 from streamgp.serve.messages import Error, ErrorAnswer, RefusedError
 from streamgp.serve.metrics import Requests
 from streamgp.serve.openapi import document
-from streamgp.serve.quick_rows import QuickRows
 from streamgp.serve.routes import PAGES, ROUTES, Endpoint
 from streamgp.serve.service import Service
 from streamgp.serve.siblings import Siblings
@@ -95,7 +94,7 @@ def application(
         from starlette.middleware.cors import CORSMiddleware
 
         whole = CORSMiddleware(whole, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-    return QuickRows(_hardened(whole), service, access, requests, SECURITY, refused)
+    return _hardened(whole)
 
 
 def _by_path(routes: list[Route]) -> list[Route]:

@@ -17,51 +17,7 @@ else:
     except ImportError:
         from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
 
-DIRECT = "streamgp.direct"  # in the extensions of a request
-IS_DIRECT = Protocol.__name__ == "HttpToolsProtocol"  # whose answers are bytes, written as they are
 LONGEST_HEAD, LONGEST_LINE = 65536, 8192  # bytes of the headers of a request, and of its first line
-
-
-class Direct:
-    """A request whose body has come, and its answer, past what other requests need.
-
-    Args:
-        cycle: of the request, in the framework.
-    """
-
-    __slots__ = ("_cycle",)
-
-    def __init__(self, cycle: Any) -> None:
-        self._cycle = cycle
-
-    @property
-    def body(self) -> bytes | None:
-        """The whole body; None where not all of it has come."""
-        return None if self._cycle.more_body else bytes(self._cycle.body)
-
-    def answer(self, fixed: bytes, body: bytes) -> bool:
-        """Send a whole answer with the status 200; False: it has to be sent as others are, because the client is slow.
-
-        Args:
-            fixed: headers, each with the end of its line.
-            body: what follows them.
-        """
-        cycle = self._cycle
-        if cycle.flow.write_paused or cycle.response_started:
-            return False
-        if cycle.disconnected:
-            return True
-        own = b"".join(b"%s: %s\r\n" % header for header in cycle.default_headers)
-        last = b"" if cycle.keep_alive else b"connection: close\r\n"
-        length = b"content-length: %d\r\n" % len(body)
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        cycle.message_event.set()
-        cycle.transport.write(b"".join((b"HTTP/1.1 200 OK\r\n", own, length, fixed, last, b"\r\n", body)))
-        if not cycle.keep_alive:
-            cycle.transport.close()
-        cycle.on_response()
-        return True
 
 
 class Waiting:
@@ -144,9 +100,6 @@ def connection_class(waiting: Waiting, siblings: Siblings | None = None) -> type
         def _read(self, data: bytes) -> None:
             before = self.cycle
             super().data_received(data)
-            if IS_DIRECT and self.cycle is not before and self.cycle is not None:
-                extensions: Any = {DIRECT: Direct(self.cycle)}
-                self.cycle.scope["extensions"] = extensions
             idle = self.cycle is before and _is_idle(self)
             self.head = self.head + len(data) if idle else 0
             if self.head > LONGEST_HEAD:

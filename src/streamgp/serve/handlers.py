@@ -247,7 +247,7 @@ async def _post(request: Request, kind: str) -> Response:
         unit = request.query_params.get(PRECISION.name, PRECISION.default)
         read = partial(read_rows, body, media, unit)
         op = Op(kind, rows=await asyncio.to_thread(read) if large else read())
-    return answer(await stream.awaited(op, key, digest_of(kind, media, body) if key else b""))
+    return answer(await _done(stream.ask(op, key, digest_of(kind, media, body) if key else b"")))
 
 
 def key_of(headers: Mapping[str, str]) -> str:
@@ -323,7 +323,7 @@ async def _learned(service: Service, series: lines.Series) -> None:
         stream, _ = await asyncio.to_thread(service.create, series.stream, series.settings)
     else:
         stream = service.stream(series.stream)
-    await stream.awaited(Op("rows", rows=series.rows), series.key, series.key.encode())
+    await _done(stream.ask(Op("rows", rows=series.rows), series.key, series.key.encode()))
 
 
 async def _elsewhere_learned(siblings: Siblings, worker: int, path: str, body: bytes) -> None:
@@ -356,12 +356,12 @@ QUANTILES = TextParameter("quantiles", "0.1,0.5,0.9", "levels above 0 and below 
 
 
 async def get_forecast(request: Request) -> Response:
-    stream, builder = _stream(request), _service(request).workplace.builder
+    stream, slow = _stream(request), _service(request).slow
     defaults = {parameter.name: parameter.default for parameter in (AHEAD, QUANTILES)}
     asked = forecasts.Asked.of(request.query_params, defaults)
     found = await _done(stream.call(lambda: stream.forecast(asked)))
     if isinstance(found, forecasts.Series):
-        found = await _done(builder.submit(forecasts.over_time, stream.forecasting, found, asked))
+        found = await _done(slow.submit(forecasts.over_time, stream.forecasting, found, asked))
     return answer(found)
 
 
@@ -435,7 +435,7 @@ async def put_snapshot(request: Request) -> Response:
     check_name(name)
     async with service.uploads:  # a large one takes several times its size
         # Apart from the threads that other requests and streams need: it may take long.
-        loaded = service.workplace.builder.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
+        loaded = service.slow.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
         learner = await asyncio.wrap_future(loaded)
     stream = await asyncio.to_thread(service.create_from, name, learner)
     if stream is not None:

@@ -1,8 +1,8 @@
 """A hosted stream: one writer, a bounded queue before it, and the journal behind it.
 
-Requests are applied to the learner, then journaled with their answers, then answered. What comes meanwhile waits, and
-is done together. If requests cannot be journaled, the learner is loaded anew from what is on disk, so that memory never
-knows more than the disk. Short work is done in the server's loop, long work in a thread.
+What waits is applied to the learner together, in a thread; then it is journaled with its answers, in one commit; then
+it is answered. If it cannot be journaled, the learner is loaded anew from what is on disk, so that memory never knows
+more than the disk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from functools import partial
 from typing import TypeVar
@@ -22,10 +22,8 @@ import numpy as np
 
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.pipeline import Pipeline
-from streamgp.process.memory import Reservoir
 from streamgp.serve import events, forecasts
-from streamgp.serve.asked import Asked, Awaited, Call, Done
-from streamgp.serve.described import reservoirs
+from streamgp.serve.asked import Asked, Call, Done
 from streamgp.serve.events import Hub
 from streamgp.serve.forecasts import Asked as AskedForecast
 from streamgp.serve.forecasts import Forecasting, Series
@@ -33,7 +31,6 @@ from streamgp.serve.journal import TABLES, Journal, Kept, stopping
 from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows
 from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, encode
 from streamgp.serve.view import RECENT, View, seen_by
-from streamgp.serve.workplace import Workplace
 from streamgp.serve.writing import Writing
 
 LOG = logging.getLogger("streamgp.serve")
@@ -41,11 +38,8 @@ T = TypeVar("T")
 MOST_WAITING = 64  # requests in the queue of a stream
 GROUP = 32  # requests that are learned and journaled together
 GROUP_ROWS = 10_000  # rows beyond which no more requests join them
-# What is done in the server's loop, where other streams wait for it: at most this many rows, if late turns took less.
-FEW, SHORT = 32, 0.005
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
 SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot
-TIMED = 8  # of so many turns in the loop one is timed: to ask for processor time takes long on some systems
 LOOKED = 0.5  # seconds between two looks at a stream under load
 
 
@@ -55,8 +49,8 @@ class Hosted:
     Args:
         kept: as the journal knows it.
         journal: that keeps it.
-        workplace: where it works, in one thread at a time.
-        retain: rows that are kept one by one.
+        pool: where it works, in one thread at a time.
+        retain: rows that are kept.
         alarmed: told of alarms: the name of the stream, the row, a sentence.
     """
 
@@ -64,7 +58,7 @@ class Hosted:
         self,
         kept: Kept,
         journal: Journal,
-        workplace: Workplace,
+        pool: Executor,
         retain: int,
         alarmed: Callable[[str, int, str], None],
     ) -> None:
@@ -74,17 +68,11 @@ class Hosted:
         self.gone = False
         self.busy_seconds = 0.0
         self.noticed: Counter[str] = Counter()  # kinds of notes, since the server started
-        self._journal, self._workplace, self._retain, self._alarmed = journal, workplace, retain, alarmed
-        self._built = False
+        self._journal, self._pool, self._retain, self._alarmed = journal, pool, retain, alarmed
         self._learner: Learner | None = None
         self._queue: deque[Asked | Call] = deque()
         self._working = False
         self._singly = 0  # requests that are done one by one, because some of them failed together
-        self._tried: set[str] = (
-            set()
-        )  # kinds of requests that this learner has done, so that nothing is left to compile
-        self._turns = 0
-        self._turn_seconds = 0.0  # of turns with few rows, of late
         self._reporting: Pipeline | None = None  # that says what it does
         self._lock = threading.Lock()
         self._owed = 0.0  # seconds of work since the last snapshot
@@ -101,12 +89,6 @@ class Hosted:
     def ask(self, op: Op, key: str = "", digest: bytes = b"") -> Future[bytes]:
         """Have a request done; the future gets its answer when it is on disk."""
         future: Future[bytes] = Future()
-        self._put(Asked(future, op, key, digest))
-        return future
-
-    def awaited(self, op: Op, key: str = "", digest: bytes = b"") -> Awaited[bytes]:
-        """Have a request done whose answer is awaited in the server's loop."""
-        future: Awaited[bytes] = Awaited()
         self._put(Asked(future, op, key, digest))
         return future
 
@@ -138,72 +120,28 @@ class Hosted:
                 )
             self._queue.append(asked)
             if not self._working:
-                self._working = True
                 self._begin()
 
     def _begin(self) -> None:
-        """Have a turn: in the server's loop, which looks whether it is short, or in a thread."""
-        if self._learner is None or not self._workplace.soon(self._turn):
-            self._aside(self._workplace.pool, self._turn_aside)
-
-    def _is_short(self) -> bool:
-        """Whether what waits takes no longer than other streams can wait."""
-        learner = self._learner
-        if (
-            learner is None
-            or self._turn_seconds >= SHORT
-            or self._journal.trouble is not None
-            or self._is_snapshot_due()
-        ):
-            return False
-        rows = 0
-        for asked in list(self._queue)[:GROUP]:
-            if not isinstance(asked, Asked) or asked.op.kind not in self._tried:
-                return False
-            rows += asked.op.size
-        return rows <= FEW and learner.is_calm(rows)
-
-    def _aside(self, executor: Executor, work: Callable[[], None]) -> None:
-        """Have something done in a thread, or refuse what is in the queue if the server stops."""
+        """With the lock: have a turn, or refuse what waits if the server stops."""
         try:
-            executor.submit(work)
+            self._pool.submit(self._turn)
+            self._working = True
         except RuntimeError:
             self._working = False
-            self._fail(list(self._queue), stopping())
+            self._fail(self._queue, stopping())
             self._queue.clear()
 
-    def _turn(self) -> None:
-        """In the loop."""
-        if self._is_short():
-            self._do(here=True)
-        else:
-            with self._lock:
-                self._aside(self._workplace.pool, self._turn_aside)
-
-    def _turn_aside(self) -> None:
-        """In a thread."""
-        if not self._built:
-            self._built = True
-            if parts := reservoirs(self.settings):
-                with self._lock:
-                    self._aside(self._workplace.builder, partial(self._build, parts))
-                return
-        self._do()
-
-    def _build(self, parts: list[Reservoir]) -> None:
-        """Compute what takes long and is then known, however often the model is built."""
-        for part in parts:
-            part.drawn_radius()
-        with self._lock:
-            self._aside(self._workplace.pool, self._turn_aside)
-
     def _end(self) -> None:
-        """End a turn, and begin the next if more has come."""
+        """End a turn; another one follows if more has come, or to look."""
         with self._lock:
-            if self._queue:
+            if self._queue or self._is_look_due():
                 self._begin()
             else:
                 self._working = False
+
+    def _is_look_due(self) -> bool:
+        return self.view.stale and self._learner is not None and time.monotonic() - self._looked > LOOKED
 
     def _taken(self) -> list[Asked | Call]:
         """What is done together: a call, or requests up to the next one."""
@@ -221,36 +159,39 @@ class Hosted:
         # A client that has gone away before its turn is not served.
         return [one for one in group if one.future.running() or one.future.set_running_or_notify_cancel()]
 
-    def _do(self, here: bool = False) -> None:
-        """Do what waits; here: in the loop."""
+    def _turn(self) -> None:
+        """In a thread: do what waits."""
         began = time.perf_counter()
-        group = self._taken()
-        journaled = False
+        is_look = self._is_look_due()
+        group = [] if is_look else self._taken()
+        is_journaled = False
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                if is_look:
+                    self.look()
                 if group and not (isinstance(group[0], Call) and group[0].blind):
                     self._loaded()
                 if group and isinstance(call := group[0], Call):
                     call.future.set_result(call.call())
-                else:
-                    journaled = self._ops([asked for asked in group if isinstance(asked, Asked)], here)
+                elif group:
+                    is_journaled = self._ops([asked for asked in group if isinstance(asked, Asked)])
         except Exception as error:
             if not isinstance(error, RefusedError):
                 LOG.exception("stream %s", self.name)
                 error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
             self._fail(group, error)
         self.busy_seconds += time.perf_counter() - began
-        if not journaled:
+        if not is_journaled:
             self._end()
 
-    def _fail(self, part: Sequence[Asked | Call], error: RefusedError) -> None:
+    def _fail(self, part: Iterable[Asked | Call], error: RefusedError) -> None:
         for asked in part:
             if not asked.future.done():
                 asked.future.set_exception(error)
 
     # Requests.
 
-    def _ops(self, part: list[Asked], here: bool) -> bool:
+    def _ops(self, part: list[Asked]) -> bool:
         """Do requests; whether something is being journaled, after which the turn ends."""
         if self.gone:
             raise unknown(self.name)
@@ -258,9 +199,7 @@ class Hosted:
             self._journal.probe()
         new, repeated = self._without_repeated(part)
         learner, saved = self._loaded(), self._is_snapshot_due()
-        self._turns += 1
-        timed = not here or self._turns % TIMED == 0
-        began = time.thread_time() if timed else 0.0
+        began = time.thread_time()
         outcomes: list[Outcome | RefusedError]
         try:
             outcomes = learner.apply_all([asked.op for asked in new])
@@ -283,7 +222,6 @@ class Hosted:
                 self._fail([asked, *(one for one, first in repeated if first is asked)], outcome)
             else:
                 done.append(Done(asked, self.seq + len(done) + 1, outcome, encode(outcome.answer)))
-        self._note_pace(done, time.thread_time() - began if timed else None)
         answers = {id(one.asked): one.answer for one in done}
         known = [
             (asked, first if isinstance(first, bytes) else answers[id(first)])
@@ -293,7 +231,11 @@ class Hosted:
         if not done:
             self._answer(known)
             return False
-        self._keep(done, known, saved, here)
+        spent = time.thread_time() - began
+        self.view.doing = ""
+        self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
+        self._owed += spent
+        self._keep(done, known, saved)
         return True
 
     def _without_repeated(self, part: list[Asked]) -> tuple[list[Asked], list[tuple[Asked, bytes | Asked]]]:
@@ -321,69 +263,40 @@ class Hosted:
         else:
             asked.future.set_exception(reused(asked.key))
 
-    def _note_pace(self, done: list[Done], spent: float | None) -> None:
-        """Learn how long requests and rows take; None: as long as of late."""
-        if not done:
-            return
-        self._tried.update(one.asked.op.kind for one in done)
-        self.view.doing = ""
-        if spent is None:
-            self._owed += self.view.pace * len(done)
-        else:
-            if sum(one.asked.op.size for one in done) <= FEW:
-                self._turn_seconds = 0.9 * self._turn_seconds + 0.1 * min(spent, 10 * SHORT)  # compiling counts little
-            self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
-            self._owed += spent
-
     def _doing(self, sentence: str) -> None:
         self.view.doing = sentence
 
     def _is_snapshot_due(self) -> bool:
         return self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
 
-    def _keep(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, here: bool) -> None:
+    def _keep(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool) -> None:
         """Journal what was done, with a snapshot where it is time for one; answer when it is on disk."""
         state = self._state() if saved else None
         if not self._keys:
             found = self._journal.read("SELECT max(number) FROM keys WHERE stream=?", self.id)
             self._keys = found[0][0] or 0
         write = Writing(self.id, done, self._keys, state, self._retain)
+        self._journal.write(write).add_done_callback(partial(self._kept, done, repeated, saved))
 
-        ended = partial(self._kept, done, repeated, saved)
-
-        def ended_elsewhere(error: BaseException | None) -> None:
-            if not self._workplace.soon(partial(ended, error)):
-                ended(error)
-
-        if not (here and self._journal.write_here(write, ended, ended_elsewhere)):
-            self._journal.write(write).add_done_callback(lambda written: ended_elsewhere(written.exception()))
-
-    def _kept(
-        self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, error: BaseException | None
-    ) -> None:
-        """The turn ends: requests are on disk, or could not be written."""
-        learner = self._learner
-        if error is not None or learner is None:
-            self._learner = None  # it knows more than the disk
-            if not isinstance(error, RefusedError):
-                LOG.error("stream %s", self.name, exc_info=error)
-                error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
-            self._fail([*(one.asked for one in done), *(asked for asked, _ in repeated)], error)
-            self._end()
-            return
-        self.seq, self._keys = done[-1].seq, self._keys + sum(bool(one.asked.key) for one in done)
-        if saved:
-            self._owed, self._saved = 0.0, self.seq
-        self.view.stale, self.view.rows = True, learner.rows
-        self._answer([*((one.asked, one.answer) for one in done), *repeated])
+    def _kept(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, written: Future[None]) -> None:
+        """In the journal's thread: requests are on disk, or could not be written; the turn ends."""
+        learner, error = self._learner, written.exception()
         try:
+            if error is not None or learner is None:
+                self._learner = None  # it knows more than the disk
+                if not isinstance(error, RefusedError):
+                    LOG.error("stream %s", self.name, exc_info=error)
+                    error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
+                self._fail([*(one.asked for one in done), *(asked for asked, _ in repeated)], error)
+                return
+            self.seq, self._keys = done[-1].seq, self._keys + sum(bool(one.asked.key) for one in done)
+            if saved:
+                self._owed, self._saved = 0.0, self.seq
+            self.view.stale, self.view.rows = True, learner.rows
+            self._answer([*((one.asked, one.answer) for one in done), *repeated])
             self._publish(done)
         finally:
-            if time.monotonic() - self._looked > LOOKED:
-                with self._lock:
-                    self._aside(self._workplace.pool, self._look_aside)
-            else:
-                self._end()
+            self._end()
 
     def _publish(self, done: list[Done]) -> None:
         """Tell those who listen."""
@@ -401,15 +314,6 @@ class Hosted:
     def _answer(self, answers: list[tuple[Asked, bytes]]) -> None:
         for asked, answer in answers:
             asked.future.set_result(answer)
-
-    def _look_aside(self) -> None:
-        """In a thread, at the end of a turn."""
-        try:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                self.look()
-        except Exception:
-            LOG.exception("stream %s", self.name)
-        self._end()
 
     def _state(self) -> bytes:
         began = time.perf_counter()
@@ -435,7 +339,7 @@ class Hosted:
             raise RefusedError(503, "failed", f"{self.name} cannot be loaded: {error}", hint, 60) from None
         if learner.pipeline is not None:
             learner.pipeline.report_to(self._doing)
-        self._learner, self._tried = learner, set()
+        self._learner = learner
         self.look()
         return learner
 
@@ -464,8 +368,8 @@ class Hosted:
 
     def look(self) -> bytes:
         """In the stream's turn: renew what can be seen from outside."""
-        before, self.view = self.view, seen_by(self._loaded(), self.view)
         self._looked = time.monotonic()
+        before, self.view = self.view, seen_by(self._loaded(), self.view)
         health = self.view.rest.get("health")
         if self.hub.listeners and health is not None and health != before.rest.get("health", Health(0, [])):
             self.hub.publish(self.seq + 1, events.frame("health", health))

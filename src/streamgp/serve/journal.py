@@ -1,22 +1,18 @@
 """Journal: one SQLite file that holds what the service has promised to keep.
 
-All that waits to be written goes into one transaction and one sync of the disk, and only then are clients answered. The
-server's loop writes what its own short turns lead to, while the disk is quick; a thread writes everything else. Others
-read through connections of their own.
+A thread writes: all that waits goes into one transaction and one sync of the disk, and only then are clients answered.
+Others read through connections of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import queue
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,17 +22,12 @@ from streamgp.serve import history
 from streamgp.serve.messages import DriftEvent, RefusedError
 from streamgp.settings import FloatArray
 
-LOG = logging.getLogger("streamgp.serve")
 NAME = "streamgp.sqlite"
 APPLICATION, VERSION = 0x73677031, 2  # "sgp1"
 MOST_GROUP = 256  # writes of one transaction
 MOST_KEYS = 10_000  # idempotency keys of a stream that are known
 MOST_ANSWERS = 64 << 20  # bytes of their answers
 MOST_NOTES = 1000  # of a stream
-SHORT = 0.002  # seconds of a sync, of late, for which the server's loop can wait
-# Transactions of the loop after which the thread writes one, and moves what the log beside the file has into the file:
-# after as many the log has nearly the thousand pages at which SQLite would do it, at the next one, whoever writes it.
-UNMOVED = 120
 SCHEMA = """
 CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, tag TEXT NOT NULL, settings BLOB NOT NULL,
     seq INTEGER NOT NULL);
@@ -55,7 +46,6 @@ CREATE TABLE probe (id INTEGER PRIMARY KEY, filler BLOB);
 TABLES = frozenset({"ops", "keys", "snapshots", "points", "blocks", "notes"})  # that have rows of a stream
 
 Write = Callable[[sqlite3.Cursor], None]
-Told = Callable[[BaseException | None], None]
 
 
 class JournalError(OSError):
@@ -104,10 +94,6 @@ class Journal:
         self._waiting: queue.SimpleQueue[tuple[Write, Future[None]] | None] = queue.SimpleQueue()
         self._lock, self._closed = threading.Lock(), False
         self.trouble: RefusedError | None = None  # why the last write failed
-        self._using = threading.Lock()  # held by whoever writes
-        self._here: list[tuple[Write, Told, Told]] = []  # what the loop will write
-        self._sync_seconds = 0.0  # of late
-        self._unmoved = 0  # transactions of the loop since the log was moved into the file
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._thread.start()
 
@@ -174,71 +160,24 @@ class Journal:
                 return
 
     def _commit(self, group: list[tuple[Write, Future[None]]]) -> None:
-        """In the thread: write together, and say so."""
-        with self._using:
-            problem = self._committed([work for work, _ in group])
-        for _, future in group:
-            if problem is None:
-                future.set_result(None)
-            else:
-                future.set_exception(problem)
-        if self._unmoved >= UNMOVED:
-            with self._using, contextlib.suppress(sqlite3.Error):  # if it fails, SQLite tries again later
-                self._unmoved = 0
-                self._writing.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def _committed(self, works: Sequence[Write]) -> BaseException | None:
-        """Write in one transaction; what went wrong, or None."""
-        db = self._writing
+        """In the thread: write together, in one transaction, and say so."""
+        problem, db = None, self._writing
         try:
             cursor = db.execute("BEGIN IMMEDIATE")
-            for work in works:
+            for work, _ in group:
                 work(cursor)
-            began = time.perf_counter()
             db.execute("COMMIT")
-            self._sync_seconds = 0.9 * self._sync_seconds + 0.1 * (time.perf_counter() - began)
         except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
                 if db.in_transaction:
                     db.execute("ROLLBACK")
             problem = as_problem(error, self.path) if isinstance(error, sqlite3.Error) else error
-            self.trouble = problem if isinstance(problem, RefusedError) else None
-            return problem
-        self.trouble = None
-        return None
-
-    def write_here(self, work: Write, told: Told, told_elsewhere: Told) -> bool:
-        """In the loop: have something short written when ``commit_here`` is called next; False: have it written().
-
-        Args:
-            work: what is written.
-            told: called in the loop when it is on disk, with None, or with what went wrong.
-            told_elsewhere: the same from another thread, if that writes it after all.
-        """
-        if self._sync_seconds >= SHORT or self._unmoved >= UNMOVED or self.trouble is not None or self._closed:
-            return False
-        self._here.append((work, told, told_elsewhere))
-        return True
-
-    def commit_here(self) -> None:
-        """In the loop: write what it has to write, in one transaction, unless the thread writes at present."""
-        here, self._here = self._here, []
-        if not here:
-            return
-        if not self._using.acquire(blocking=False):
-            for work, _, told in here:
-                self.write(work).add_done_callback(partial(_tell, told))
-            return
-        try:
-            problem = self._committed([work for work, _, _ in here])
-            self._unmoved += 1
-        finally:
-            self._using.release()
-        for _, told, _ in here:
-            try:
-                told(problem)
-            except Exception:  # of one stream; the others go on
-                LOG.exception("unexpected")
+        self.trouble = problem if isinstance(problem, RefusedError) else None
+        for _, future in group:
+            if problem is None:
+                future.set_result(None)
+            else:
+                future.set_exception(problem)
 
     def probe(self) -> None:
         """Raise a RefusedError if nothing can be written at present."""
@@ -314,10 +253,6 @@ class Journal:
         """How large the file is, and what is not in it yet."""
         beside = self.path.with_name(f"{self.path.name}-wal")
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
-
-
-def _tell(told: Told, written: Future[None]) -> None:
-    told(written.exception())
 
 
 def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:

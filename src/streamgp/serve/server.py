@@ -61,7 +61,6 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list | None = None) -> None:
         await super().startup(sockets)
-        self._service.workplace.open(asyncio.get_running_loop())
         if self._siblings is not None:
             self._siblings.open(asyncio.get_running_loop(), self._take_over)
         if self.started and self.servers:
@@ -93,7 +92,6 @@ class _Server(uvicorn.Server):
             stream.hub.close()
         await asyncio.sleep(0)
         await super().shutdown(sockets)
-        self._service.workplace.close()
         if self._siblings is not None:
             self._siblings.close()
 

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -24,7 +25,6 @@ from streamgp.serve.learner import Learner
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
 from streamgp.serve.sharing import Share, owned
 from streamgp.serve.webhook import Webhook
-from streamgp.serve.workplace import Workplace
 
 LOG = logging.getLogger("streamgp.serve")
 MOST_UPLOADS = 4  # snapshots that are received and loaded at the same time
@@ -40,7 +40,7 @@ class Limits:
         streams: most streams.
         body: bytes of a request.
         retain: rows of a stream that are kept one by one; older ones are kept in blocks.
-        threads: streams that do long work at the same time.
+        threads: streams that work at the same time.
         connections: open connections; beyond that, those that have been waited for longest are closed.
         headers: seconds in which a connection must have sent the headers of a request.
     """
@@ -102,7 +102,9 @@ class Service:
         except BaseException:
             self._opened.close()
             raise
-        self.workplace = Workplace(self.limits.threads, self.journal.commit_here)
+        self.pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
+        # Forecasts and uploads may take seconds, for which no row waits.
+        self.slow = ThreadPoolExecutor(1, thread_name_prefix="slow")
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._lock = threading.Lock()
         self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}
@@ -111,7 +113,7 @@ class Service:
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self.workplace, self.limits.retain, self._alarmed)
+        return Hosted(kept, self.journal, self.pool, self.limits.retain, self._alarmed)
 
     def _alarmed(self, stream: str, row: int, text: str) -> None:
         for tell in self.told_of_alarms:
@@ -221,7 +223,8 @@ class Service:
             with contextlib.suppress(Exception):
                 future.result(max(0.0, end - time.monotonic()))
         finished = all(future.done() for future in futures)
-        self.workplace.shut_down(finished)
+        for pool in (self.slow, self.pool):
+            pool.shutdown(wait=finished, cancel_futures=True)
         self.journal.close()
         self._opened.close()
         return finished
