@@ -15,7 +15,7 @@ from streamgp.cli.app import app
 from streamgp.serve.journal import NAME
 from streamgp.serve.messages import RefusedError
 from tests.serve.killing import Killable, check, run, script
-from tests.serve.running import Server, created, in_process, rows, settled
+from tests.serve.running import Server, created, in_process, in_turn, rows, settled
 
 
 def undisturbed(folder, scripts, seed=0):
@@ -30,7 +30,7 @@ def undisturbed(folder, scripts, seed=0):
 def allow(journal, pages):
     """Let the file have no more than so many pages; those that it has, it keeps."""
     with contextlib.suppress(RefusedError):  # of others that are written in the same transaction
-        journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchall() and None).result()
+        journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchall() and None)
 
 
 @pytest.mark.more
@@ -178,7 +178,7 @@ def test_history_outlives_the_journal_thinned_out(tmp_path):
         for at in range(0, 3000, 50):
             client.post(f"{path}/rows", json=table[at : at + 50])
         stream = client.service.streams["s"]
-        stream.call(stream.save).result()
+        in_turn(client, stream, stream.save)
         journal = client.service.journal
         assert len(journal.points(stream.id, 10**6)) < 400
         assert journal.read("SELECT count(*) FROM ops") == [(0,)]  # the snapshot has all of them
@@ -195,7 +195,7 @@ def test_requests_that_a_snapshot_has_are_forgotten_and_keys_history_and_events_
     with in_process(tmp_path) as client:
         path, stream = created(client), client.service.streams["s"]
         first = client.post(f"{path}/rows", json=rows(30), headers=key)
-        stream.call(stream.save).result()
+        in_turn(client, stream, stream.save)
         client.post(f"{path}/rows", json=rows(5, 30))
         assert client.service.journal.read("SELECT seq FROM ops") == [(2,)]
         stream.save = lambda: b""  # as after kill -9
@@ -247,7 +247,7 @@ def test_the_oldest_idempotency_keys_are_forgotten_by_number_and_by_size(tmp_pat
 
         def known():
             stream._saved = -1
-            stream.call(stream.save).result()
+            in_turn(client, stream, stream.save)
             return [key for (key,) in client.service.journal.read("SELECT key FROM keys ORDER BY number")]
 
         for number in range(6):

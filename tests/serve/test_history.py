@@ -76,7 +76,7 @@ def test_blocks_are_merged_so_that_a_long_history_stays_small(tmp_path, monkeypa
                 )
                 _fold(cursor, 1, int(points[-1, 0]))
 
-            journal.write(write).result()
+            journal.write(write)
             last += 1000
         blocks = journal.blocks(1)
         assert len(blocks) < 8 * 5

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
+from functools import partial
 
 import pytest
 
 from streamgp.job.pipeline import Pipeline
 from streamgp.serve.learner import Learner, Note, Op
 from streamgp.serve.messages import RefusedError, StreamSettings, encode
-from tests.serve.running import created, in_process, rows
+from tests.serve.running import asked, created, in_process, rows
 
 SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
 
@@ -20,6 +22,13 @@ def learner(**settings):
     found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS, **settings), "t")
     found.apply(Op("rows", rows=rows(60)))
     return found
+
+
+def until(stream, waiting):
+    """So many requests wait."""
+    end = time.monotonic() + 30
+    while stream.waiting < waiting and time.monotonic() < end:
+        time.sleep(0.005)
 
 
 def learner_without_screening():
@@ -110,11 +119,13 @@ def test_requests_that_wait_are_done_together_and_one_that_fails_spoils_no_other
         for bad in (2.0, 13.0):
             sizes.clear()
             go.clear()
-            waiting = stream.call(lambda: b"%d" % go.wait(30))
-            asked = [stream.ask(Op("rows", rows=[{"x": 1.0, "y": y}])) for y in (1.0, bad, 3.0)]
+            waiting = asked(client, lambda: stream.call(lambda: go.wait(30)))
+            ops = [Op("rows", rows=[{"x": 1.0, "y": y}]) for y in (1.0, bad, 3.0)]
+            found = [asked(client, partial(stream.ask, op)) for op in ops]
+            until(stream, 3)
             go.set()
-            assert waiting.result(30) == b"1"
-            problems = [one.exception(30) for one in asked]
+            assert waiting.result(30)
+            problems = [one.exception(30) for one in found]
             assert [str(problem) for problem in problems if problem] == (["halfway"] if bad == 13.0 else [])
             assert sizes[0] == 3
         assert client.get(path).json()["rows"] == 65
@@ -125,10 +136,11 @@ def test_a_key_that_is_repeated_while_its_first_request_waits_is_done_once(tmp_p
     with in_process(tmp_path) as client:
         path, stream = created(client), client.service.streams["s"]
         client.post(f"{path}/rows", json=rows(60))
-        stream.call(lambda: b"%d" % go.wait(30))
+        asked(client, lambda: stream.call(lambda: go.wait(30)))
         one = Op("rows", rows=rows(1))
-        first, again = (stream.ask(one, "k", b"digest") for _ in range(2))
-        other = stream.ask(one, "k", b"another")
+        first, again = (asked(client, lambda: stream.ask(one, "k", b"digest")) for _ in range(2))
+        other = asked(client, lambda: stream.ask(one, "k", b"another"))
+        until(stream, 3)
         go.set()
         assert first.result(30) == again.result(30)
         assert other.exception(30).code == "key_reused"

@@ -31,7 +31,6 @@ def serve(
         int | None,
         typer.Option(metavar="N", min=1, help="How many streams may do long work at once. Default: four per core."),
     ] = None,
-    workers: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Processes that share the streams.")] = 1,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
@@ -60,8 +59,8 @@ def serve(
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
     with reported(), installed():
+        from streamgp.serve.server import serve as run
         from streamgp.serve.service import Limits
-        from streamgp.serve.workers import serve as run
 
         limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
         bridging = None
@@ -73,7 +72,6 @@ def serve(
         elif mqtt_topic:
             raise ValueError("--mqtt-topic needs a broker: add --mqtt mqtt://HOST")
         run(
-            workers,
             data,
             host,
             port,
@@ -87,14 +85,13 @@ def serve(
 
 def backup(
     data: Data,
-    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the copies go; earlier ones are replaced.")],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the copy goes; an earlier one is replaced.")],
 ) -> None:
-    """Copy a server's data, also while it runs; only you can read the copies."""
+    """Copy a server's data, also while it runs; only you can read the copy."""
     with reported(), installed():
         from streamgp.serve.backup import back_up
 
-        for path in back_up(data, to):
-            typer.echo(path)
+        typer.echo(back_up(data, to))
 
 
 token = typer.Typer(help="Make, list and revoke the tokens of a server.", no_args_is_help=True, rich_markup_mode=None)

@@ -175,7 +175,7 @@ def revoke_token(folder: str | Path, number: int) -> int:
 def _write(folder: str | Path, write: Write, create: bool) -> None:
     journal = Journal(folder, create=create)
     try:
-        journal.write(write).result()
+        journal.write(write)
     except RefusedError as problem:
         raise OSError(f"{problem.message}; {problem.hint}") from None
     finally:

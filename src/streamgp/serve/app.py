@@ -23,7 +23,6 @@ from streamgp.serve.metrics import Requests
 from streamgp.serve.openapi import document
 from streamgp.serve.routes import PAGES, ROUTES, Endpoint
 from streamgp.serve.service import Service
-from streamgp.serve.siblings import Siblings
 
 LOG = logging.getLogger("streamgp.serve")
 SOON = 5  # seconds after which a client may ask again whether everything is compiled
@@ -41,25 +40,21 @@ SECURITY = {
 }
 
 
-def application(
-    service: Service, origins: tuple[str, ...] = (), public: bool = False, siblings: Siblings | None = None
-) -> ASGIApp:
+def application(service: Service, origins: tuple[str, ...] = (), public: bool = False) -> ASGIApp:
     """The application of a service.
 
     Args:
         service: that does the work.
         origins: web sites that may read answers (CORS); none unless asked for.
         public: whether other machines can reach it, so that it needs a token in any case.
-        siblings: workers that share the streams with it.
     """
-    access, requests = Access(service.tokens, public), Requests()
+    access, requests = Access(service.journal, public), Requests()
 
     def guarded(endpoint: Endpoint, scope: str, path: str, longest: Longest) -> Endpoint:
         async def answered(request: Request) -> Response:
             began = time.perf_counter()
             try:
-                if siblings is None or not siblings.sends(request.headers):
-                    access.check(scope, request.headers, request.client.host if request.client else "")
+                access.check(scope, request.headers, request.client.host if request.client else "")
                 longest.check(request.headers.get("content-length", ""))
                 if service.cold and request.method in ("PUT", "POST"):
                     raise RefusedError(
@@ -87,7 +82,7 @@ def application(
     handlers: dict[Any, Any] = {HTTPException: _http_error, 500: _unexpected}
     app = Starlette(routes=_by_path(routes), exception_handlers=handlers)
     app.router.redirect_slashes = False
-    app.state.service, app.state.requests, app.state.siblings = service, requests, siblings
+    app.state.service, app.state.requests = service, requests
     app.state.openapi = document(ROUTES)
     whole: ASGIApp = app
     if origins:

@@ -1,22 +1,21 @@
-"""A hosted stream: one writer, a bounded queue before it, and the journal behind it.
+"""A hosted stream: a bounded queue, a task that empties it, and the journal behind it.
 
-What waits is applied to the learner together, in a thread; then it is journaled with its answers, in one commit; then
-it is answered. If it cannot be journaled, the learner is loaded anew from what is on disk, so that memory never knows
-more than the disk.
+What waits is taken together: a thread applies it to the learner and writes it with its answers, in one commit; then it
+is answered. If it cannot be written, the learner is loaded anew from what is on disk, so that memory never knows more
+than the disk.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import sqlite3
-import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from streamgp.serve.writing import Writing
 
 LOG = logging.getLogger("streamgp.serve")
 T = TypeVar("T")
+Became = list[tuple[Asked | Call, Any]]  # what became of requests: an answer, or an error
 MOST_WAITING = 64  # requests in the queue of a stream
 GROUP = 32  # requests that are learned and journaled together
 GROUP_ROWS = 10_000  # rows beyond which no more requests join them
@@ -71,145 +71,127 @@ class Hosted:
         self._journal, self._pool, self._retain, self._alarmed = journal, pool, retain, alarmed
         self._learner: Learner | None = None
         self._queue: deque[Asked | Call] = deque()
-        self._working = False
-        self._singly = 0  # requests that are done one by one, because some of them failed together
+        self._task: asyncio.Task[None] | None = None  # that empties the queue
         self._reporting: Pipeline | None = None  # that says what it does
-        self._lock = threading.Lock()
         self._owed = 0.0  # seconds of work since the last snapshot
         self._snapshot_seconds = 0.0
         self._saved = -1  # the position of the last snapshot
-        self._keys = 0  # the number of the last idempotency key; 0: not known yet
+        self._keys: int | None = None  # the number of the last idempotency key; None: not known yet
         self.view = View(state="loading")
         self._looked = 0.0
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.newest: tuple[float, ...] | None = None  # row, target, mean, lower and upper, since the server started
 
-    # The queue.
+    # The queue, in the server's loop.
 
-    def ask(self, op: Op, key: str = "", digest: bytes = b"") -> Future[bytes]:
+    def ask(self, op: Op, key: str = "", digest: bytes = b"") -> asyncio.Future[bytes]:
         """Have a request done; the future gets its answer when it is on disk."""
-        future: Future[bytes] = Future()
-        self._put(Asked(future, op, key, digest))
-        return future
+        return self._put(Asked(asyncio.get_running_loop().create_future(), op, key, digest))
 
-    def call(self, call: Callable[[], T], blind: bool = False) -> Future[T]:
+    def call(self, call: Callable[[], T], blind: bool = False) -> asyncio.Future[T]:
         """Have something else done in the stream's turn; see Call."""
-        future: Future[T] = Future()
-        self._put(Call(future, call, blind))
-        return future
+        return self._put(Call(asyncio.get_running_loop().create_future(), call, blind))
 
     def load(self) -> None:
         """Have the state loaded in the background."""
-        self._put(Call(Future(), lambda: b""))
+        self.call(lambda: b"")
 
     @property
     def waiting(self) -> int:
         return len(self._queue)
 
-    def _put(self, asked: Asked | Call) -> None:
-        with self._lock:
-            if self.gone:
-                raise unknown(self.name)
-            if len(self._queue) >= MOST_WAITING:
-                raise RefusedError(
-                    429,
-                    "busy",
-                    f"{MOST_WAITING} requests wait for {self.name} already",
-                    "wait for answers before you send more, or send several rows at once",
-                    retry_after=max(1, round(self.view.pace * MOST_WAITING)),
-                )
-            self._queue.append(asked)
-            if not self._working:
-                self._begin()
+    def _put(self, asked: Asked | Call) -> asyncio.Future[Any]:
+        if self.gone:
+            raise unknown(self.name)
+        if len(self._queue) >= MOST_WAITING:
+            raise RefusedError(
+                429,
+                "busy",
+                f"{MOST_WAITING} requests wait for {self.name} already",
+                "wait for answers before you send more, or send several rows at once",
+                retry_after=max(1, round(self.view.pace * MOST_WAITING)),
+            )
+        self._queue.append(asked)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        future: asyncio.Future[Any] = asked.future
+        return future
 
-    def _begin(self) -> None:
-        """With the lock: have a turn, or refuse what waits if the server stops."""
-        try:
-            self._pool.submit(self._turn)
-            self._working = True
-        except RuntimeError:
-            self._working = False
-            self._fail(self._queue, stopping())
-            self._queue.clear()
-
-    def _end(self) -> None:
-        """End a turn; another one follows if more has come, or to look."""
-        with self._lock:
-            if self._queue or self._is_look_due():
-                self._begin()
-            else:
-                self._working = False
+    async def _work(self) -> None:
+        """Do what waits, until nothing does."""
+        loop = asyncio.get_running_loop()
+        while self._queue or self._is_look_due():
+            group = [] if self._is_look_due() else self._taken()
+            try:
+                became = await loop.run_in_executor(self._pool, self._turn, group)
+            except RuntimeError:  # there are no threads any more
+                became = [(asked, stopping()) for asked in group]
+            for asked, result in became:
+                if asked.future.done():  # its client has gone away
+                    continue
+                if isinstance(result, BaseException):
+                    asked.future.set_exception(result)
+                    asked.future.exception()  # whether somebody waits for it or not
+                else:
+                    asked.future.set_result(result)
+            await asyncio.sleep(0)  # what clients send upon their answers is taken together
+        self._task = None
 
     def _is_look_due(self) -> bool:
         return self.view.stale and self._learner is not None and time.monotonic() - self._looked > LOOKED
 
     def _taken(self) -> list[Asked | Call]:
         """What is done together: a call, or requests up to the next one."""
-        with self._lock:
-            group: list[Asked | Call] = []
-            rows = 0
-            while self._queue and len(group) < (1 if self._singly else GROUP) and rows < GROUP_ROWS:
-                if isinstance(self._queue[0], Call) and group:
-                    break
-                group.append(asked := self._queue.popleft())
-                self._singly = max(0, self._singly - 1)
-                if isinstance(asked, Call):
-                    break
+        group: list[Asked | Call] = []
+        rows = 0
+        while self._queue and len(group) < GROUP and rows < GROUP_ROWS:
+            if isinstance(asked := self._queue[0], Call):
+                return group or [self._queue.popleft()]
+            self._queue.popleft()
+            if not asked.future.cancelled():  # a client that has gone away before its turn is not served
+                group.append(asked)
                 rows += asked.op.size
-        # A client that has gone away before its turn is not served.
-        return [one for one in group if one.future.running() or one.future.set_running_or_notify_cancel()]
+        return group
 
-    def _turn(self) -> None:
-        """In a thread: do what waits."""
+    # A turn, in a thread.
+
+    def _turn(self, group: list[Asked | Call]) -> Became:
+        """Do requests together, or a call; nothing: look."""
         began = time.perf_counter()
-        is_look = self._is_look_due()
-        group = [] if is_look else self._taken()
-        is_journaled = False
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                if is_look:
+                if not group:
                     self.look()
-                if group and not (isinstance(group[0], Call) and group[0].blind):
-                    self._loaded()
-                if group and isinstance(call := group[0], Call):
-                    call.future.set_result(call.call())
-                elif group:
-                    is_journaled = self._ops([asked for asked in group if isinstance(asked, Asked)])
+                    return []
+                if isinstance(call := group[0], Call):
+                    if not call.blind:
+                        self._loaded()
+                    return [(call, call.call())]
+                return self._ops([asked for asked in group if isinstance(asked, Asked)])
         except Exception as error:
             if not isinstance(error, RefusedError):
                 LOG.exception("stream %s", self.name)
                 error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
-            self._fail(group, error)
-        self.busy_seconds += time.perf_counter() - began
-        if not is_journaled:
-            self._end()
+            return [(asked, error) for asked in group]
+        finally:
+            self.busy_seconds += time.perf_counter() - began
 
-    def _fail(self, part: Iterable[Asked | Call], error: RefusedError) -> None:
-        for asked in part:
-            if not asked.future.done():
-                asked.future.set_exception(error)
-
-    # Requests.
-
-    def _ops(self, part: list[Asked]) -> bool:
-        """Do requests; whether something is being journaled, after which the turn ends."""
+    def _ops(self, part: list[Asked]) -> Became:
+        """Do requests and journal them."""
         if self.gone:
             raise unknown(self.name)
         if self._journal.trouble is not None:
             self._journal.probe()
-        new, repeated = self._without_repeated(part)
-        learner, saved = self._loaded(), self._is_snapshot_due()
+        learner = self._loaded()
+        new, became = self._without_repeated(part)
         began = time.thread_time()
         outcomes: list[Outcome | RefusedError]
         try:
             outcomes = learner.apply_all([asked.op for asked in new])
         except Exception as error:
             self._learner = None
-            if len(new) > 1:  # it is not known whose fault it was
-                with self._lock:
-                    self._queue.extendleft(reversed(part))
-                    self._singly += len(part)
-                return False
+            if len(part) > 1:  # it is not known whose fault it was
+                return [one for asked in part for one in self._turn([asked])]
             if not isinstance(error, ValueError | ArithmeticError | np.linalg.LinAlgError | MemoryError):
                 LOG.exception("stream %s", self.name)
             outcomes = [refused_rows(error)]
@@ -219,87 +201,54 @@ class Hosted:
         done: list[Done] = []
         for asked, outcome in zip(new, outcomes, strict=True):
             if isinstance(outcome, RefusedError):
-                self._fail([asked, *(one for one, first in repeated if first is asked)], outcome)
+                became.append((asked, outcome))
             else:
                 done.append(Done(asked, self.seq + len(done) + 1, outcome, encode(outcome.answer)))
-        answers = {id(one.asked): one.answer for one in done}
-        known = [
-            (asked, first if isinstance(first, bytes) else answers[id(first)])
-            for asked, first in repeated
-            if isinstance(first, bytes) or id(first) in answers
-        ]
-        if not done:
-            self._answer(known)
-            return False
-        spent = time.thread_time() - began
-        self.view.doing = ""
-        self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
-        self._owed += spent
-        self._keep(done, known, saved)
-        return True
+                became.append((asked, done[-1].answer))
+        if done:
+            self._keep(done, learner, time.thread_time() - began)
+        by_request = {id(asked): result for asked, result in became}
+        return [(asked, by_request.get(id(result), result)) for asked, result in became]
 
-    def _without_repeated(self, part: list[Asked]) -> tuple[list[Asked], list[tuple[Asked, bytes | Asked]]]:
+    def _without_repeated(self, part: list[Asked]) -> tuple[list[Asked], Became]:
         """Requests to do; and those that repeat earlier ones, with the answer or the request of this group."""
         new: list[Asked] = []
-        repeated: list[tuple[Asked, bytes | Asked]] = []
+        repeated: Became = []
         first: dict[str, Asked] = {}
         for asked in part:
             if not asked.key:
                 new.append(asked)
-            elif (before := first.get(asked.key)) is not None:
-                self._repeat(asked, before.digest, before, repeated)
-            elif (found := self._journal.answer(self.id, asked.key)) is not None:
-                self._repeat(asked, *found, repeated)
-            else:
+                continue
+            before = first.get(asked.key)
+            found = (before.digest, before) if before else self._journal.answer(self.id, asked.key)
+            if found is None:
                 first[asked.key] = asked
                 new.append(asked)
+            else:
+                repeated.append((asked, found[1] if found[0] == asked.digest else reused(asked.key)))
         return new, repeated
-
-    def _repeat(
-        self, asked: Asked, digest: bytes, answer: bytes | Asked, repeated: list[tuple[Asked, bytes | Asked]]
-    ) -> None:
-        if digest == asked.digest:
-            repeated.append((asked, answer))
-        else:
-            asked.future.set_exception(reused(asked.key))
 
     def _doing(self, sentence: str) -> None:
         self.view.doing = sentence
 
-    def _is_snapshot_due(self) -> bool:
-        return self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
-
-    def _keep(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool) -> None:
-        """Journal what was done, with a snapshot where it is time for one; answer when it is on disk."""
-        state = self._state() if saved else None
-        if not self._keys:
+    def _keep(self, done: list[Done], learner: Learner, spent: float) -> None:
+        """Journal what was done, with a snapshot where it is time for one; then tell those who listen."""
+        if self._keys is None:
             found = self._journal.read("SELECT max(number) FROM keys WHERE stream=?", self.id)
             self._keys = found[0][0] or 0
-        write = Writing(self.id, done, self._keys, state, self._retain)
-        self._journal.write(write).add_done_callback(partial(self._kept, done, repeated, saved))
-
-    def _kept(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, written: Future[None]) -> None:
-        """In the journal's thread: requests are on disk, or could not be written; the turn ends."""
-        learner, error = self._learner, written.exception()
+        saved = self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
         try:
-            if error is not None or learner is None:
-                self._learner = None  # it knows more than the disk
-                if not isinstance(error, RefusedError):
-                    LOG.error("stream %s", self.name, exc_info=error)
-                    error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
-                self._fail([*(one.asked for one in done), *(asked for asked, _ in repeated)], error)
-                return
-            self.seq, self._keys = done[-1].seq, self._keys + sum(bool(one.asked.key) for one in done)
-            if saved:
-                self._owed, self._saved = 0.0, self.seq
-            self.view.stale, self.view.rows = True, learner.rows
-            self._answer([*((one.asked, one.answer) for one in done), *repeated])
-            self._publish(done)
-        finally:
-            self._end()
-
-    def _publish(self, done: list[Done]) -> None:
-        """Tell those who listen."""
+            state = self._state() if saved else None
+            self._journal.write(Writing(self.id, done, self._keys, state, self._retain))
+        except BaseException:
+            self._learner = None  # it knows more than the disk
+            raise
+        self.seq, self._keys = done[-1].seq, self._keys + sum(bool(one.asked.key) for one in done)
+        self._owed += spent
+        if saved:
+            self._owed, self._saved = 0.0, self.seq
+        view = self.view
+        view.stale, view.rows, view.doing, view.pace = True, learner.rows, "", 0.9 * view.pace + 0.1 * spent / len(done)
         for one in done:
             self.recent.extend(one.outcome.points[:, 1].tolist())
             if len(one.outcome.points):
@@ -310,10 +259,6 @@ class Hosted:
                 self.noticed[note.kind] += 1
                 if note.kind == "alarm":
                     self._alarmed(self.name, note.row, note.text)
-
-    def _answer(self, answers: list[tuple[Asked, bytes]]) -> None:
-        for asked, answer in answers:
-            asked.future.set_result(answer)
 
     def _state(self) -> bytes:
         began = time.perf_counter()
@@ -407,7 +352,7 @@ class Hosted:
                 "UPDATE streams SET seq=?, settings=?, tag=? WHERE id=?", (seq, settings, learner.tag, self.id)
             )
 
-        self._journal.write(write).result()
+        self._journal.write(write)
         self._learner, self.settings, self.tag, self.seq = learner, learner.settings, learner.tag, seq
         self._saved, self._owed = seq, 0.0
         self.forecasting = Forecasting()
@@ -420,7 +365,7 @@ class Hosted:
         """In the stream's turn: take a snapshot, so that the next start is quick."""
         if self._learner is not None and self._saved != self.seq:
             write = Writing(self.id, [], 0, self._state(), self._retain, self.seq)
-            self._journal.write(write).result()
+            self._journal.write(write)
             self._saved, self._owed = self.seq, 0.0
         return b""
 
@@ -432,7 +377,7 @@ class Hosted:
                 cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
             cursor.execute("DELETE FROM streams WHERE id=?", (self.id,))
 
-        self._journal.write(write).result()
+        self._journal.write(write)
         self.gone = True
         self.hub.close()
         return b""

@@ -1,18 +1,17 @@
 """Journal: one SQLite file that holds what the service has promised to keep.
 
-A thread writes: all that waits goes into one transaction and one sync of the disk, and only then are clients answered.
-Others read through connections of their own.
+All that waits goes into one transaction and one sync of the disk, and only then are clients answered. Each thread reads
+through a connection of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +20,11 @@ import numpy as np
 from streamgp.serve import history
 from streamgp.serve.messages import DriftEvent, RefusedError
 from streamgp.settings import FloatArray
+from streamgp.tables.places import locked
+from streamgp.tables.writing import WriteError
 
 NAME = "streamgp.sqlite"
 APPLICATION, VERSION = 0x73677031, 2  # "sgp1"
-MOST_GROUP = 256  # writes of one transaction
 MOST_KEYS = 10_000  # idempotency keys of a stream that are known
 MOST_ANSWERS = 64 << 20  # bytes of their answers
 MOST_NOTES = 1000  # of a stream
@@ -70,17 +70,24 @@ class Kept(NamedTuple):
     seq: int
 
 
+class _Waiting:
+    """Something to write, and what became of it."""
+
+    def __init__(self, work: Write) -> None:
+        self.work, self.done = work, False
+        self.problem: BaseException | None = None
+
+
 class Journal:
     """The file of the service.
 
     Args:
         folder: where it is; made if it is not there.
         create: whether a new one is made.
-        name: of the file.
     """
 
-    def __init__(self, folder: str | Path, create: bool = True, name: str = NAME) -> None:
-        self.path = Path(folder) / name
+    def __init__(self, folder: str | Path, create: bool = True) -> None:
+        self.path = Path(folder) / NAME
         with _sentences(self.path):
             if create:
                 Path(folder).mkdir(parents=True, exist_ok=True)
@@ -91,11 +98,9 @@ class Journal:
             self._prepare()
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
-        self._waiting: queue.SimpleQueue[tuple[Write, Future[None]] | None] = queue.SimpleQueue()
-        self._lock, self._closed = threading.Lock(), False
+        self._waiting: deque[_Waiting] = deque()
+        self._using, self._closed = threading.Lock(), False  # the lock is held by whoever writes
         self.trouble: RefusedError | None = None  # why the last write failed
-        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
-        self._thread.start()
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
@@ -126,46 +131,36 @@ class Journal:
         db.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
-        with self._lock:
+        """Close the file; nothing is written any more."""
+        with self._using:
             self._closed = True
-            self._waiting.put(None)
-        self._thread.join()
-        for connection in [*self._readers, self._writing]:
-            connection.close()
+            for connection in [*self._readers, self._writing]:
+                connection.close()
 
     # Writing.
 
-    def write(self, work: Write) -> Future[None]:
-        """Have something written; the future is done when it is on disk, or says why it is not."""
-        future: Future[None] = Future()
-        with self._lock:
-            if self._closed:
-                future.set_exception(stopping())
-            else:
-                self._waiting.put((work, future))
-        return future
+    def write(self, work: Write) -> None:
+        """Write something; when this returns, it is on disk.
 
-    def _write(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            group, end = [first], False
-            while len(group) < MOST_GROUP and not self._waiting.empty():
-                more = self._waiting.get()
-                if more is None:
-                    end = True
-                    break
-                group.append(more)
-            self._commit(group)
-            if end:
-                return
+        Whoever comes first writes, in one transaction, also what others bring until it begins.
+        """
+        mine = _Waiting(work)
+        self._waiting.append(mine)
+        with self._using:
+            if not mine.done:
+                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if mine.problem is not None:
+            raise mine.problem
 
-    def _commit(self, group: list[tuple[Write, Future[None]]]) -> None:
-        """In the thread: write together, in one transaction, and say so."""
+    def _commit(self, group: list[_Waiting]) -> None:
+        """Write in one transaction."""
         problem, db = None, self._writing
         try:
+            if self._closed:
+                raise stopping()
             cursor = db.execute("BEGIN IMMEDIATE")
-            for work, _ in group:
-                work(cursor)
+            for one in group:
+                one.work(cursor)
             db.execute("COMMIT")
         except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
@@ -173,11 +168,8 @@ class Journal:
                     db.execute("ROLLBACK")
             problem = as_problem(error, self.path) if isinstance(error, sqlite3.Error) else error
         self.trouble = problem if isinstance(problem, RefusedError) else None
-        for _, future in group:
-            if problem is None:
-                future.set_result(None)
-            else:
-                future.set_exception(problem)
+        for one in group:
+            one.done, one.problem = True, problem
 
     def probe(self) -> None:
         """Raise a RefusedError if nothing can be written at present."""
@@ -187,7 +179,7 @@ class Journal:
             cursor.execute("INSERT INTO probe (filler) VALUES (?)", (filler,))
             cursor.execute("DELETE FROM probe")
 
-        self.write(work).result()
+        self.write(work)
 
     # Reading.
 
@@ -253,6 +245,30 @@ class Journal:
         """How large the file is, and what is not in it yet."""
         beside = self.path.with_name(f"{self.path.name}-wal")
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
+
+
+@contextlib.contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Hold a folder; refuse one that another server holds."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if found := sorted(path.name for path in folder.glob("streamgp-*.sqlite")):
+            raise JournalError(
+                f"{folder} holds the files of several workers ({', '.join(found)}); serve it once with streamgp 0.3 "
+                "without --workers, which moves all streams to one file"
+            )
+        with locked({"data": folder / NAME}):
+            yield
+    except WriteError as error:
+        if "another run" not in str(error):
+            raise JournalError(str(error)) from None
+        raise JournalError(
+            f"{folder} belongs to another streamgp serve that is running; stop it, or give another folder with --data"
+        ) from None
+    except OSError as error:
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"{folder} cannot be used: {error.strerror}; give another folder with --data") from None
 
 
 def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:

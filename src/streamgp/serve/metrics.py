@@ -6,7 +6,7 @@ import math
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import psutil
 
@@ -37,30 +37,6 @@ class Requests:
 def text(service: Service, requests: Requests) -> str:
     """All metrics."""
     return "".join(f"{line}\n" for line in _lines(service, requests))
-
-
-def added(texts: Sequence[str]) -> str:
-    """The metrics of several workers as one text: values of the same name and labels are added up."""
-    families: dict[str, dict[str, float]] = {}
-    for found in texts:
-        family: dict[str, float] = {}
-        for line in found.splitlines():
-            if line.startswith("# HELP"):
-                family = families.setdefault(line, {})
-            elif line.startswith("#"):
-                family[line] = 0.0
-            else:
-                name, _, value = line.rpartition(" ")
-                family[name] = family.get(name, 0.0) + float(value)
-    lines = [
-        line
-        for head, family in families.items()
-        for line in (
-            head,
-            *(name if name.startswith("#") else f"{name} {value:.17g}" for name, value in family.items()),
-        )
-    ]
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(service: Service, requests: Requests) -> Iterator[str]:
@@ -121,7 +97,7 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
         yield _line("mqtt_connected", sum(bridge.connected for bridge in service.bridges))
     yield from _head("journal_bytes", "gauge", "Size of the file of the service.")
     yield _line("journal_bytes", service.journal.bytes())
-    yield from _head("up", "gauge", "1 for every worker that can do its work.")
+    yield from _head("up", "gauge", "1 while the server can do its work.")
     yield _line("up", int(service.status() == "ok"))
     yield from _head("resident_bytes", "gauge", "Memory of the process, its peak where Linux does not tell.")
     yield _line("resident_bytes", resident_bytes())

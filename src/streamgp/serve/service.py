@@ -10,7 +10,6 @@ import re
 import secrets
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,15 +19,13 @@ from typing import Protocol
 from streamgp.serve import cost
 from streamgp.serve.described import check_settings
 from streamgp.serve.hosted import Hosted, unknown
-from streamgp.serve.journal import Journal, Kept
+from streamgp.serve.journal import Journal, Kept, owned
 from streamgp.serve.learner import Learner
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
-from streamgp.serve.sharing import Share, owned
 from streamgp.serve.webhook import Webhook
 
 LOG = logging.getLogger("streamgp.serve")
 MOST_UPLOADS = 4  # snapshots that are received and loaded at the same time
-ALL = Share()
 STOPPING = 20.0  # seconds in which streams may finish their work and take a last snapshot
 
 
@@ -41,16 +38,12 @@ class Limits:
         body: bytes of a request.
         retain: rows of a stream that are kept one by one; older ones are kept in blocks.
         threads: streams that work at the same time.
-        connections: open connections; beyond that, those that have been waited for longest are closed.
-        headers: seconds in which a connection must have sent the headers of a request.
     """
 
     streams: int = 1000
     body: int = 8 << 20
     retain: int = 100_000
     threads: int = max(8, 4 * (os.cpu_count() or 1))
-    connections: int = 2048
-    headers: float = 30.0
 
     @property
     def snapshot(self) -> int:
@@ -72,17 +65,16 @@ class Bridged(Protocol):
 
 
 class Service:
-    """The streams of a folder, or a share of them, which belong to it alone.
+    """The streams of a folder, which belongs to it alone.
 
     Args:
         folder: where the data are.
         limits: what it allows.
-        share: which of the streams.
         webhook: the address that alarms are posted to; "": none.
     """
 
-    def __init__(self, folder: str | Path, limits: Limits | None = None, share: Share = ALL, webhook: str = "") -> None:
-        self.limits, self._share = limits or Limits(), share
+    def __init__(self, folder: str | Path, limits: Limits | None = None, webhook: str = "") -> None:
+        self.limits = limits or Limits()
         self.folder = Path(folder)
         self._opened = contextlib.ExitStack()
         self.compiling = False  # or loading what was compiled, so that it would take long to answer
@@ -94,11 +86,8 @@ class Service:
             self._opened.callback(self.webhook.close)
             self.told_of_alarms.append(self.webhook.put)
         try:
-            self._opened.enter_context(owned(self.folder, share.file))
-            self.journal = self.tokens = Journal(self.folder, name=share.file)
-            if share.number:  # tokens are in the first worker's file
-                self.tokens = Journal(self.folder)
-                self._opened.callback(self.tokens.close)
+            self._opened.enter_context(owned(self.folder))
+            self.journal = Journal(self.folder)
         except BaseException:
             self._opened.close()
             raise
@@ -108,7 +97,10 @@ class Service:
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._lock = threading.Lock()
         self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}
-        self.stopping = False
+        self._finished = True  # all streams have done what was asked
+
+    def open(self) -> None:
+        """In the server's loop: load the streams."""
         for stream in self.streams.values():
             stream.load()
 
@@ -126,22 +118,14 @@ class Service:
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""
-        self._check(name)
+        check_name(name)
         if (found := self._taken(name)) is None:
             raise unknown(name)
         return found
 
-    def _check(self, name: str) -> None:
-        """Refuse a name that no stream of this share can have."""
-        check_name(name)
-        if not self._share.has(name):
-            raise RefusedError(
-                503, "elsewhere", f"another worker has {name}", "wait for an answer before you send the next request", 1
-            )
-
     def create(self, name: str, settings: StreamSettings) -> tuple[Hosted, bool]:
         """The stream of this name and these settings, and whether it is new."""
-        self._check(name)
+        check_name(name)
         check_settings(settings)
         with self._lock:
             if (found := self._taken(name)) is not None:
@@ -157,7 +141,7 @@ class Service:
 
     def create_from(self, name: str, learner: Learner) -> Hosted | None:
         """A new stream that goes on from a saved run; None where the name is taken."""
-        self._check(name)
+        check_name(name)
         with self._lock:
             return None if self._taken(name) else self._new(name, learner.settings, learner)
 
@@ -190,9 +174,8 @@ class Service:
             if state is not None:
                 cursor.execute("INSERT INTO snapshots VALUES (?, 0, ?)", (made[-1], state))
 
-        self.journal.write(write).result()
+        self.journal.write(write)
         stream = self.streams[name] = self._hosted(Kept(made[-1], name, tag, body, 0))
-        stream.load()
         return stream
 
     def forget(self, stream: Hosted) -> None:
@@ -205,29 +188,25 @@ class Service:
         """Whether the service can do its work."""
         return "ok" if self.journal.trouble is None else self.journal.trouble.message
 
-    def close(self) -> bool:
-        """Finish what has been asked, take last snapshots, and let go of the folder; whether all could be finished."""
-        if self.stopping:
-            return True
-        self.stopping = True
-        for bridge in self.bridges:
-            bridge.close()
-        for stream in self.streams.values():
-            stream.hub.close()
-        end = time.monotonic() + STOPPING
-        futures = []
+    async def finish(self) -> None:
+        """In the server's loop: finish what has been asked, and take last snapshots."""
+        saving = []
         for stream in list(self.streams.values()):
             with contextlib.suppress(RefusedError):
-                futures.append(stream.call(stream.save))
-        for future in futures:
-            with contextlib.suppress(Exception):
-                future.result(max(0.0, end - time.monotonic()))
-        finished = all(future.done() for future in futures)
+                saving.append(stream.call(stream.save))
+        if saving:
+            _, left = await asyncio.wait(saving, timeout=STOPPING)
+            self._finished = not left
+
+    def close(self) -> bool:
+        """After the loop: let go of the folder; whether all could be finished."""
+        for bridge in self.bridges:
+            bridge.close()
         for pool in (self.slow, self.pool):
-            pool.shutdown(wait=finished, cancel_futures=True)
+            pool.shutdown(wait=self._finished, cancel_futures=True)
         self.journal.close()
         self._opened.close()
-        return finished
+        return self._finished
 
 
 def check_name(name: str) -> None:
