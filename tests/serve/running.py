@@ -24,12 +24,12 @@ JSON = {"Content-Type": "application/json"}
 
 
 @contextlib.contextmanager
-def in_process(folder, origins=(), host="127.0.0.1", webhook="", **limits):
+def in_process(folder, origins=(), host="127.0.0.1", webhook="", base="/", **limits):
     """A client of a server in this process."""
     service = Service(folder, Limits(**{"threads": 4} | limits), webhook=webhook)
     urls = []
     listening = listening_on(host, 0)
-    server = server_of(service, listening, origins, urls.append)
+    server = server_of(service, listening, origins, urls.append, base)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

@@ -23,7 +23,7 @@ from streamgp.tables.writing import WriteError
 SOURCES = Path(streamgp.__file__).parent
 # Modules that some system lacks, or, like select, that cannot do there what they do elsewhere; and who may use them.
 NOT_EVERYWHERE = {"fcntl", "grp", "msvcrt", "pwd", "resource", "select", "selectors", "termios", "winreg"}
-ALLOWED = {("filelocks.py", "fcntl"), ("filelocks.py", "msvcrt"), ("serve/connections.py", "resource")}
+ALLOWED = {("filelocks.py", "fcntl"), ("filelocks.py", "msvcrt")}
 
 
 def nodes(kind):

@@ -35,6 +35,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
     ] = None,
+    base_url: Annotated[
+        str, typer.Option(metavar="PATH", help="Path below which a proxy shows the server, such as /gp/.")
+    ] = "/",
     webhook: Annotated[str, typer.Option(metavar="URL", help="Post each alarm there, as JSON.")] = "",
     mqtt: Annotated[
         str, typer.Option(metavar="mqtt://HOST", help="Take rows from this broker; see --mqtt-topic.")
@@ -79,6 +82,7 @@ def serve(
             tuple(allow_origin or ()),
             ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
             webhook=webhook,
+            base=base_url,
             mqtt=bridging,
         )
 

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.serve.access import Access
@@ -40,13 +39,14 @@ SECURITY = {
 }
 
 
-def application(service: Service, origins: tuple[str, ...] = (), public: bool = False) -> ASGIApp:
+def application(service: Service, origins: tuple[str, ...] = (), public: bool = False, base: str = "/") -> ASGIApp:
     """The application of a service.
 
     Args:
         service: that does the work.
         origins: web sites that may read answers (CORS); none unless asked for.
         public: whether other machines can reach it, so that it needs a token in any case.
+        base: the path below which a proxy shows it, "/gp/", whether the proxy takes that off or not.
     """
     access, requests = Access(service.journal, public), Requests()
 
@@ -74,17 +74,18 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
 
     body = Longest(service.limits.body, "send it in parts, or raise --max-body")
     snapshot = Longest(service.limits.snapshot, "no stream of this server can be so large")
-    routes = []
-    for method, path, scope, endpoint, _, takes, *_ in ROUTES:
-        longest = snapshot if takes == SNAPSHOT else body
-        routes.append(Route(path, guarded(endpoint, scope, path, longest), methods=[method]))
-    routes += [Route(path, guarded(endpoint, "", path, body), methods=["GET"]) for path, endpoint in PAGES]
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for route in ROUTES:
+        longest = snapshot if route.takes == SNAPSHOT else body
+        endpoint = guarded(route.endpoint, route.scope, route.path, longest)
+        paths.setdefault(route.path, {})[route.method] = endpoint
+    paths |= {path: {"GET": guarded(endpoint, "", path, body)} for path, endpoint in PAGES}
     handlers: dict[Any, Any] = {HTTPException: _http_error, 500: _unexpected}
-    app = Starlette(routes=_by_path(routes), exception_handlers=handlers)
+    app = Starlette(routes=[_route(path, methods) for path, methods in paths.items()], exception_handlers=handlers)
     app.router.redirect_slashes = False
     app.state.service, app.state.requests = service, requests
-    app.state.openapi = document(ROUTES)
-    whole: ASGIApp = app
+    app.state.openapi = document(ROUTES) | ({} if base == "/" else {"servers": [{"url": base.rstrip("/")}]})
+    whole: ASGIApp = app if base == "/" else Router([Mount(base, app), Mount("/", app)])
     if origins:
         from starlette.middleware.cors import CORSMiddleware
 
@@ -92,22 +93,13 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
     return _hardened(whole)
 
 
-def _by_path(routes: list[Route]) -> list[Route]:
-    """Routes of one path as one, so that a wrong method is answered with those that there are."""
-    merged: dict[str, dict[str, Callable]] = {}
-    for route in routes:
-        for method in (route.methods or set()) - {"HEAD"}:
-            merged.setdefault(route.path, {})[method] = route.endpoint
+def _route(path: str, methods: dict[str, Endpoint]) -> Route:
+    """All methods of a path as one route, so that a wrong one is answered with those that there are."""
 
-    def chosen(by_method: dict[str, Callable]) -> Endpoint:
-        async def endpoint(request: Request) -> Response:
-            method = "GET" if request.method == "HEAD" else request.method
-            response: Response = await by_method[method](request)
-            return response
+    async def endpoint(request: Request) -> Response:
+        return await methods["GET" if request.method == "HEAD" else request.method](request)
 
-        return endpoint
-
-    return [Route(path, chosen(by_method), methods=list(by_method)) for path, by_method in merged.items()]
+    return Route(path, endpoint, methods=list(methods))
 
 
 def refused(problem: RefusedError) -> Response:

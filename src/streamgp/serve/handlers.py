@@ -36,7 +36,6 @@ from streamgp.version import __version__
 
 MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
 LARGE = 1 << 16  # bytes of a body that is decoded in a thread, so that other requests do not wait
-BODY_SECONDS, SNAPSHOT_SECONDS = 60.0, 600.0  # in which a body must have come
 LONGEST_KEY = 200  # characters
 COMPILING = "compiling"  # the status of a server that is not ready yet
 LOOKED_AT = 20  # streams that a list has renewed
@@ -118,20 +117,6 @@ def _number(request: Request, parameter: Parameter) -> int:
     return value
 
 
-async def _body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
-    """The body, unless it takes too long to come; the request does not keep it."""
-    try:
-        async with asyncio.timeout(seconds):
-            return b"".join([part async for part in request.stream()])
-    except TimeoutError:
-        raise too_slow(seconds) from None
-
-
-def too_slow(seconds: float) -> RefusedError:
-    """A body that does not come."""
-    return RefusedError(408, "too_slow", f"the body did not come within {seconds:g} seconds", "send it again, in parts")
-
-
 # Streams.
 
 
@@ -165,7 +150,7 @@ def _brief(stream: Hosted) -> StreamBrief:
 
 async def put_stream(request: Request) -> Response:
     media_type(request.headers.get("content-type"))
-    settings = decoded(await _body(request), SETTINGS)
+    settings = decoded(await request.body(), SETTINGS)
     stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
     if new:
         await stream.call(stream.look)
@@ -214,7 +199,7 @@ async def post_targets(request: Request) -> Response:
 async def _post(request: Request, kind: str) -> Response:
     stream, key = _stream(request), key_of(request.headers)
     media = media_type(request.headers.get("content-type"))
-    body = await _body(request)
+    body = await request.body()
     if kind == "targets":
         if media != "json":
             raise RefusedError(
@@ -255,7 +240,7 @@ async def post_lines(request: Request) -> Response:
     """Write requests of InfluxDB's clients: each series is a stream."""
     service = _service(request)
     try:
-        body = lines.unpacked(await _body(request), request.headers.get("content-encoding", ""), service.limits.body)
+        body = lines.unpacked(await request.body(), request.headers.get("content-encoding", ""), service.limits.body)
         unit = request.query_params.get(PRECISION.name, PRECISION.default)
         read = partial(lines.by_series, body, unit)
         found = await asyncio.to_thread(read) if len(body) > LARGE else read()
@@ -396,7 +381,7 @@ async def put_snapshot(request: Request) -> Response:
     check_name(name)
     async with service.uploads:  # a large one takes several times its size
         # Apart from the threads that other requests and streams need: it may take long.
-        loaded = service.slow.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
+        loaded = service.slow.submit(Learner.of_run, b"".join([part async for part in request.stream()]), new_tag())
         learner = await asyncio.wrap_future(loaded)
     stream = await asyncio.to_thread(service.create_from, name, learner)
     if stream is not None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # it needs paho-mqtt
     from streamgp.serve.mqtt import Bridging
 
 SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
+BASE = re.compile(r"/([A-Za-z0-9._~-]+/)*")
 GRACE = 3  # seconds that connections get to end
 CONNECTIONS = 500  # half of the files that most systems let a process have; more are answered with 503
 
@@ -73,6 +75,7 @@ def serve(
     origins: tuple[str, ...] = (),
     ready: Callable[[str], None] = lambda _: None,
     webhook: str = "",
+    base: str = "/",
     mqtt: Bridging | None = None,
 ) -> None:
     """Serve the streams of a folder until the process is told to stop.
@@ -85,8 +88,11 @@ def serve(
         origins: web sites that may read answers.
         ready: told the address when it listens.
         webhook: the address that alarms are posted to; "": none.
+        base: the path below which a proxy shows it.
         mqtt: a broker whose topics are streams; None: none.
     """
+    if not BASE.fullmatch(base):
+        raise ValueError(f"--base-url takes the path below which a proxy shows the server, such as /gp/; got {base!r}")
     service = Service(folder, limits, webhook=webhook)
     try:
         with listening_on(host, port) as listening:
@@ -98,7 +104,7 @@ def serve(
             sys.setswitchinterval(SWITCH)
             service.compiling, service.cold = True, not is_compiled()
             threading.Thread(target=_warm_up, args=(service,), name="warm-up", daemon=True).start()
-            server_of(service, listening, origins, ready).run([listening])
+            server_of(service, listening, origins, ready, base).run([listening])
     finally:
         if not service.close():  # a stream is still at work on a request, which nobody will be answered
             os._exit(0)
@@ -141,11 +147,11 @@ def is_public(listening: socket.socket) -> bool:
 
 
 def server_of(
-    service: Service, listening: socket.socket, origins: tuple[str, ...], ready: Callable[[str], None]
+    service: Service, listening: socket.socket, origins: tuple[str, ...], ready: Callable[[str], None], base: str = "/"
 ) -> uvicorn.Server:
     """A server that runs until its ``should_exit`` is set, or a signal comes; see ``serve`` for the arguments."""
     config = uvicorn.Config(
-        application(service, origins, is_public(listening)),
+        application(service, origins, is_public(listening), base),
         limit_concurrency=CONNECTIONS,
         ws="none",
         proxy_headers=False,  # whoever asks is who is connected, whatever a header says
