@@ -218,12 +218,31 @@ def test_metrics_are_in_the_format_of_prometheus(client):
     path = created(client, "measured")
     client.post(f"{path}/rows", json=rows(30))
     client.get(path)
-    text = client.get("/metrics").text
-    assert 'streamgp_rows{stream="measured"} 30' in text
+    text = client.get("/metrics?streams=measured").text
+    assert 'streamgp_rows{stream="measured"} 30.0\n' in text
     assert 'streamgp_requests_total{method="POST",route="/v1/streams/{name}/rows",status="200"}' in text
     for line in text.splitlines():
         if not line.startswith("#"):
             float(line.rpartition(" ")[2])
+
+
+def test_metrics_are_totals_unless_streams_are_asked_for(tmp_path):
+    with in_process(tmp_path) as client:
+        scored = 0
+        for name, number in (("one", 30), ("two", 40)):
+            client.post(f"{created(client, name)}/rows", json=rows(number))
+            scored += client.get(f"/v1/streams/{name}").json()["scores"]["rows"]
+        totals = client.get("/metrics").text
+        for line in ("rows 70.0", f"scored_rows_total {scored:.1f}", 'streams{state="ready"} 2.0'):
+            assert f"streamgp_{line}\n" in totals
+        assert "stream=" not in totals
+        assert "streamgp_rmse" not in totals
+        for asked, named in (("one", {"one"}), ("one,two", {"one", "two"}), ("*", {"one", "two"})):
+            text = client.get("/metrics", params={"streams": asked}).text
+            assert set(re.findall(r'stream="(\w+)"', text)) == named
+            assert 'streamgp_rows{stream="one"} 30.0\n' in text
+            assert "streamgp_rows 70.0" not in text
+        assert error(client.get("/metrics?streams=three"), 404)["code"] == "no_such_stream"
 
 
 def test_a_server_is_ready_when_everything_is_compiled(client):
@@ -259,7 +278,7 @@ def test_changes_and_squared_errors_are_counted(client):
     client.post(f"{path}/rows", json=rows(40))
     scores = client.get(path).json()["scores"]
     client.service.stream("counted").noticed["drift"] += 2
-    found = dict(line.rpartition(" ")[::2] for line in client.get("/metrics").text.splitlines())
+    found = dict(line.rpartition(" ")[::2] for line in client.get("/metrics?streams=*").text.splitlines())
     values = {name: float(found[f'streamgp_{name}{{stream="counted"}}']) for name in METRICS}
     assert values["drift_total"] == 2
     assert values["scored_rows_total"] == scores["rows"]

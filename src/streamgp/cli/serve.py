@@ -149,6 +149,6 @@ def installed() -> Iterator[None]:
     except ImportError as error:
         if isinstance(error.__cause__, ImportError):  # it says itself what to install
             raise ValueError(str(error)) from None
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx", "psutil"):
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx", "prometheus_client"):
             raise
         raise ValueError(f'this command needs {error.name}: pip install "streamgp[serve]"') from None

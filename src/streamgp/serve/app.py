@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamgp.serve.access import Access
 from streamgp.serve.handlers import SNAPSHOT, answer
 from streamgp.serve.messages import Error, ErrorAnswer, RefusedError
-from streamgp.serve.metrics import Requests
+from streamgp.serve.metrics import Metrics
 from streamgp.serve.openapi import document
 from streamgp.serve.routes import PAGES, ROUTES, Endpoint
 from streamgp.serve.service import Service
@@ -48,7 +48,7 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
         public: whether other machines can reach it, so that it needs a token in any case.
         base: the path below which a proxy shows it, "/gp/", whether the proxy takes that off or not.
     """
-    access, requests = Access(service.journal, public), Requests()
+    access, metrics = Access(service.journal, public), Metrics(service)
 
     def guarded(endpoint: Endpoint, scope: str, path: str, longest: Longest) -> Endpoint:
         async def answered(request: Request) -> Response:
@@ -67,7 +67,7 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
                 response = await endpoint(Request(request.scope, longest.limited(request.receive)))
             except RefusedError as problem:
                 response = refused(problem)
-            requests.add(request.method, path, response.status_code, time.perf_counter() - began)
+            metrics.add(request.method, path, response.status_code, time.perf_counter() - began)
             return response
 
         return answered
@@ -83,7 +83,7 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
     handlers: dict[Any, Any] = {HTTPException: _http_error, 500: _unexpected}
     app = Starlette(routes=[_route(path, methods) for path, methods in paths.items()], exception_handlers=handlers)
     app.router.redirect_slashes = False
-    app.state.service, app.state.requests = service, requests
+    app.state.service, app.state.metrics = service, metrics
     app.state.openapi = document(ROUTES) | ({} if base == "/" else {"servers": [{"url": base.rstrip("/")}]})
     whole: ASGIApp = app if base == "/" else Router([Mount(base, app), Mount("/", app)])
     if origins:

@@ -397,8 +397,16 @@ async def put_snapshot(request: Request) -> Response:
 # The server.
 
 
+STREAMS = TextParameter(
+    "streams", "", "names with commas between them, or * for all: their metrics, labelled, in place of totals"
+)
+
+
 async def get_metrics(request: Request) -> Response:
-    found = await asyncio.to_thread(metrics.text, _service(request), request.app.state.requests)
+    asked, service = request.query_params.get(STREAMS.name, STREAMS.default), _service(request)
+    names = sorted(service.streams) if asked == "*" else asked.split(",")
+    streams = [service.stream(name) for name in names] if asked else None
+    found = await asyncio.to_thread(request.app.state.metrics.text, streams)
     return Response(found, media_type=metrics.MEDIA_TYPE)
 
 
