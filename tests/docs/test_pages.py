@@ -15,7 +15,7 @@ import pytest
 
 import streamgp as sg
 from streamgp import deep
-from streamgp.cli.pages import refreshed
+from streamgp.cli.app import COMMANDS
 from streamgp.job.request import RunSettings
 from streamgp.settings import Configured
 
@@ -40,14 +40,14 @@ def optional_packages():
     return {IMPORTED_AS.get(name, name) for name in names - {"streamgp"}} | {"rich", "pandas"}
 
 
-def outputs_script():
-    spec = importlib.util.spec_from_file_location("outputs", ROOT / "docs" / "_site" / "outputs.py")
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "_site" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-OUTPUTS = outputs_script()
+OUTPUTS, refreshed = script("outputs"), script("pages").refreshed
 
 
 FIRST = ("docs/getting-started.md",)  # which make test runs
@@ -161,7 +161,12 @@ def test_tables_of_described_settings_are_made_from_the_classes():
     }
     assert made == {name for name, kind in CLASSES.items() if kind.described}
     for page, text in TEXTS.items():
-        assert refreshed(text) == text, f"python -m streamgp.cli.pages {page}"
+        assert refreshed(text) == text, f"python docs/_site/pages.py {page}"
+
+
+def test_every_command_is_in_the_reference():
+    shown = set(re.findall(r"^<!-- help (.*) -->$", TEXTS["docs/reference/commands.md"], re.MULTILINE))
+    assert shown == {*COMMANDS, "token", "token create"}
 
 
 def test_every_described_class_describes_all_its_settings():

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
-from streamgp.serve.push import Push, PushError
+from streamgp.serve.push import Push
+from streamgp.serve.sending import SendError
 from tests.serve.running import QUICK, in_process, rows
 
 
@@ -72,7 +73,7 @@ def test_a_server_that_is_away_is_waited_for(tmp_path):
     with in_process(tmp_path / "data") as client:
         url = str(client.base_url).rstrip("/")
     said = []
-    with pytest.raises(PushError, match="Run the same command again"):
+    with pytest.raises(SendError, match="Run the same command again"):
         Push(str(source), url, "s", QUICK, patience=0.5, say=said.append).run()
     assert any("trying again" in sentence for sentence in said)
 
@@ -80,17 +81,17 @@ def test_a_server_that_is_away_is_waited_for(tmp_path):
 def test_refusals_are_sentences_with_the_lines(client, tmp_path):
     source = table(tmp_path / "a.csv", rows(120))
     source.write_text(source.read_text() + "word,1\n")
-    with pytest.raises(PushError, match="line 102 to 122: row 21 has 'word'"):
+    with pytest.raises(SendError, match="line 102 to 122: row 21 has 'word'"):
         pushed(client, source, "refused")
     source.write_text("x,y\n1,2\n1,2,3\n")
-    with pytest.raises(PushError, match="line 3 has 3 values"):
+    with pytest.raises(SendError, match="line 3 has 3 values"):
         pushed(client, source, "refused2", state=tmp_path / "state")
     assert pushed(client, source, "refused2", state=tmp_path / "state", on_error="skip") == 0
     (tmp_path / "state").write_text("nonsense")
-    with pytest.raises(PushError, match="is damaged"):
+    with pytest.raises(SendError, match="is damaged"):
         pushed(client, source, "refused2", state=tmp_path / "state")
     (tmp_path / "state").write_text(json.dumps({"id": "", "position": [0, 0, ""], "pending": 0}))
-    with pytest.raises(PushError, match="push to another stream"):
+    with pytest.raises(SendError, match="push to another stream"):
         pushed(client, source, "refused2", state=tmp_path / "state")
 
 
@@ -103,7 +104,7 @@ def test_nan_is_sent_as_a_missing_value_and_infinity_is_refused_by_its_row(clien
     observed = [None if math.isnan(row["y"]) else row["y"] for row in some]
     assert seen(client, f"nan-{ending}") == observed
     some[40]["y"] = math.inf
-    with pytest.raises(PushError, match="row 41 has an infinite number in the column 'y'"):
+    with pytest.raises(SendError, match="row 41 has an infinite number in the column 'y'"):
         pushed(client, typed(tmp_path / f"b.{ending}", some), f"inf-{ending}")
 
 
@@ -123,10 +124,10 @@ def test_a_file_that_was_changed_is_not_sent_again(client, tmp_path):
     source = table(tmp_path / "a.csv", rows(1200))
     assert pushed(client, source, "changed", batch=600) == 1200
     table(source, rows(1300, 1))
-    with pytest.raises(PushError, match="does not begin as the file .* To send all rows of this one, delete .*[.]push"):
+    with pytest.raises(SendError, match="does not begin as the file .* To send all rows of this one, delete .*[.]push"):
         pushed(client, source, "changed")
     table(source, rows(900))
-    with pytest.raises(PushError, match="has 901 lines, but 1201 of it were read before"):
+    with pytest.raises(SendError, match="has 901 lines, but 1201 of it were read before"):
         pushed(client, source, "changed")
     assert client.get("/v1/streams/changed").json()["rows"] == 1200
 
@@ -134,7 +135,7 @@ def test_a_file_that_was_changed_is_not_sent_again(client, tmp_path):
 def test_numbers_that_can_be_read_in_two_ways_are_refused_until_the_stream_says_how(client, tmp_path):
     source = tmp_path / "a.csv"
     source.write_text("x,y\n" + "".join(f'{i % 7},"{1000 + 96 * i:,}"\n' for i in range(60)))
-    with pytest.raises(PushError, match="'1,000', which may be 1000 or 1; say which with `decimal=.` "):
+    with pytest.raises(SendError, match="'1,000', which may be 1000 or 1; say which with `decimal=.` "):
         pushed(client, source, "unclear")
     settings = QUICK | {"settings": QUICK["settings"] | {"decimal": "."}}
     assert Push(str(source), str(client.base_url).rstrip("/"), "clear", settings).run() == 60

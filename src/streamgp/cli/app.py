@@ -17,6 +17,7 @@ from streamgp.cli.export import export
 from streamgp.cli.forecast import forecast
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
+from streamgp.cli.mqtt import mqtt
 from streamgp.cli.push import push
 from streamgp.cli.run import run
 from streamgp.cli.serve import backup, serve, token
@@ -72,6 +73,7 @@ COMMANDS: dict[str, tuple[Any, str]] = {
     "demo": (demo, "Run on a synthetic table and write a report."),
     "serve": (serve, "Serve streams over HTTP, with a live page."),
     "push": (push, "Send the rows of a table to a server."),
+    "mqtt": (mqtt, "Send the messages of an MQTT broker to a server."),
     "backup": (backup, "Copy a server's data, also while it runs."),
     "compare": (compare, "Run several models on the same rows and rank them."),
     "models": (models, "List the models."),

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from streamgp.cli.errors import INTERRUPTED, reported
-from streamgp.cli.run import Horizon, Inputs, Lags, OnError, Schema, Settings, Source
+from streamgp.cli.run import Horizon, Inputs, Lags, Model, OnError, Schema, Settings, Source
 from streamgp.cli.serve import installed
+from streamgp.cli.settings import with_options
+
+To = Annotated[str, typer.Option(metavar="URL", help="The server, such as http://127.0.0.1:8650.")]
+Patience = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a server that does not answer.")
+]
 
 
 def push(
     source: Source,
-    to: Annotated[str, typer.Option(metavar="URL", help="The server, such as http://127.0.0.1:8650.")],
+    to: To,
     stream: Annotated[str, typer.Option(metavar="NAME", help="The stream that gets the rows.")],
     target: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column to predict; creates the stream if it is new.")
@@ -23,16 +29,14 @@ def push(
     inputs: Inputs = None,
     lags: Lags = None,
     horizon: Horizon = 0,
-    model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
+    model: Model = "auto",
     set_: Settings = None,
     schema: Schema = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
     ] = False,
     batch: Annotated[int, typer.Option(metavar="ROWS", min=1, max=10_000, help="Rows of a request, at most.")] = 100,
-    patience: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a server that does not answer.")
-    ] = 300.0,
+    patience: Patience = 300.0,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to note progress. Default: a hidden file beside SOURCE.")
     ] = None,
@@ -44,30 +48,27 @@ def push(
     """
     with reported(), installed():
         from streamgp.cli.screen import Screen, stopping
-        from streamgp.cli.settings import parse_settings, split_names
+        from streamgp.cli.settings import split_names
         from streamgp.job.job import ON_ERROR
         from streamgp.serve.push import Push
         from streamgp.settings import option
         from streamgp.tables.declared import read_schema
 
         option("on_error", on_error, ON_ERROR)
-        given = parse_settings(set_)
-        level = {"level": float(given.pop("level"))} if "level" in given else {}  # a field of its own there
-        settings = {
-            "target": target,
-            "inputs": split_names(inputs),
-            "lags": lags,
-            "horizon": horizon,
-            "model": model,
-            "settings": given,
-            "schema": None if schema is None else read_schema(schema),
-        } | level
+        settings = None
+        if target is not None:
+            settings = stream_settings(target, model, set_) | {
+                "inputs": split_names(inputs),
+                "lags": lags,
+                "horizon": horizon,
+                "schema": None if schema is None else read_schema(schema),
+            }
         with stopping(Screen(quiet=True, to_terminal=False)) as stop:
             work = Push(
                 source,
                 to.rstrip("/"),
                 stream,
-                None if target is None else settings,
+                settings,
                 os.environ.get("STREAMGP_TOKEN", ""),  # in an option every user of the machine could see it
                 follow,
                 batch,
@@ -75,13 +76,23 @@ def push(
                 on_error,
                 state,
                 stop,
-                _say,
+                say,
             )
             sent = work.run()
-        _say(f"done: {sent:,} rows sent" + (f", {work.skipped:,} skipped" if work.skipped else ""))
+        say(f"done: {sent:,} rows sent" + (f", {work.skipped:,} skipped" if work.skipped else ""))
         if stop.is_set():
             raise typer.Exit(INTERRUPTED)
 
 
-def _say(sentence: str) -> None:
-    typer.echo(f"streamgp: {sentence}", err=True)
+def stream_settings(target: str, model: str, set_: list[str] | None) -> dict[str, Any]:
+    """What a new stream is created with."""
+    from streamgp.cli.settings import parse_settings
+
+    given = parse_settings(set_)
+    level = {"level": float(given.pop("level"))} if "level" in given else {}  # a field of its own there
+    return {"target": target, "model": model, "settings": given, **level}
+
+
+def say(sentence: str) -> None:
+    """To people, on standard error."""
+    typer.echo(f"streamgp: {with_options(sentence)}", err=True)

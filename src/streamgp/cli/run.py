@@ -40,6 +40,7 @@ Ticket = Annotated[
         help="Identifies a row, so that a later row with the same value can bring its target.",
     ),
 ]
+Model = Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
@@ -104,7 +105,7 @@ def run(
     lags: Lags = None,
     horizon: Horizon = 0,
     ticket: Ticket = None,
-    model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
+    model: Model = "auto",
     set_: Settings = None,
     schema: Schema = None,
     budget: Budget = None,

@@ -39,26 +39,6 @@ def serve(
         str, typer.Option(metavar="PATH", help="Path below which a proxy shows the server, such as /gp/.")
     ] = "/",
     webhook: Annotated[str, typer.Option(metavar="URL", help="Post each alarm there, as JSON.")] = "",
-    mqtt: Annotated[
-        str, typer.Option(metavar="mqtt://HOST", help="Take rows from this broker; see --mqtt-topic.")
-    ] = "",
-    mqtt_topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILTER", help="Topics such as 'plant/+/power'; each is a stream. May be repeated."),
-    ] = None,
-    mqtt_target: Annotated[
-        str, typer.Option(metavar="NAME", help="Where messages are JSON: the key to predict.")
-    ] = "value",
-    mqtt_alarms: Annotated[
-        str, typer.Option(metavar="RATE", help="Accepted rate of false alarms, such as 1/week.")
-    ] = "",
-    mqtt_prefix: Annotated[
-        str, typer.Option(metavar="TOPIC", help="First part of the topics of predictions and alarms.")
-    ] = "streamgp",
-    mqtt_qos: Annotated[int, typer.Option(metavar="0|1|2", min=0, max=2, help="Quality of service of messages.")] = 1,
-    mqtt_discovery: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Where Home Assistant looks for sensors; '' publishes none.")
-    ] = "homeassistant",
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
     with reported(), installed():
@@ -66,14 +46,6 @@ def serve(
         from streamgp.serve.service import Limits
 
         limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
-        bridging = None
-        if mqtt:
-            from streamgp.serve.mqtt import Bridging
-
-            topics = tuple(mqtt_topic or ())
-            bridging = Bridging(mqtt, topics, mqtt_prefix, mqtt_target, mqtt_alarms, mqtt_qos, mqtt_discovery).checked()
-        elif mqtt_topic:
-            raise ValueError("--mqtt-topic needs a broker: add --mqtt mqtt://HOST")
         run(
             data,
             host,
@@ -83,7 +55,6 @@ def serve(
             ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
             webhook=webhook,
             base=base_url,
-            mqtt=bridging,
         )
 
 
@@ -149,6 +120,12 @@ def installed() -> Iterator[None]:
     except ImportError as error:
         if isinstance(error.__cause__, ImportError):  # it says itself what to install
             raise ValueError(str(error)) from None
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx", "prometheus_client"):
+        if (error.name or "").partition(".")[0] not in (
+            "starlette",
+            "uvicorn",
+            "msgspec",
+            "httpx",
+            "prometheus_client",
+        ):
             raise
         raise ValueError(f'this command needs {error.name}: pip install "streamgp[serve]"') from None

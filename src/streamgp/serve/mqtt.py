@@ -1,22 +1,27 @@
-"""MQTT: topics of a broker become streams; predictions, intervals and alarms go back to topics.
+"""MQTT: topics of a broker become streams of a server, and predictions go back to topics; each message counts once.
 
-A stream is that of the service, with its journal, page and metrics. A message is acknowledged when its rows are on
-disk. The session at the broker outlives the connection: with QoS 1 or 2 the broker keeps what comes while the server is
-away, and brings again what was not acknowledged.
+A message is acknowledged when the server has answered; until then the broker keeps it and brings it again. What is sent
+is noted first, in a file: a client that was stopped sends it again under the same idempotency key, and knows the
+messages that the broker brings again because it did not see the acknowledgement.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import logging
+import hashlib
 import math
 import os
 import queue
+import secrets
+import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -26,26 +31,37 @@ try:
     from paho.mqtt.client import Client, MQTTMessage, topic_matches_sub
     from paho.mqtt.enums import CallbackAPIVersion
 except ImportError as error:
-    raise ImportError('streamgp serve --mqtt needs paho-mqtt: pip install "streamgp[mqtt]"') from error
+    raise ImportError('streamgp mqtt needs paho-mqtt: pip install "streamgp[mqtt]"') from error
 
-from streamgp.serve.learner import Op
-from streamgp.serve.messages import SETTINGS, RefusedError, Row, RowsAnswer, StreamSettings, encode
 from streamgp.serve.naming import of_topic
-from streamgp.serve.rows import ROWS, checked, decoded
-from streamgp.serve.service import Service
-from streamgp.version import __version__
+from streamgp.serve.sending import Sender, SendError
+from streamgp.tables.places import locked
+from streamgp.tables.source import RowsError
 
-LOG = logging.getLogger("streamgp.serve")
 PASSWORD = "STREAMGP_MQTT_PASSWORD"  # the variable that holds it
 PORTS = {"mqtt": 1883, "mqtts": 8883}
-MOST_WAITING = 10_000  # messages
-TOGETHER = 500  # messages whose rows are learned and journaled together
+MOST_WAITING = 10_000  # messages without an acknowledgement, which the broker would not keep
+TOGETHER = 500  # messages of a round
+REQUESTS = 8  # at the same time
 KEEP_ALIVE = 30  # seconds
 LONGEST_PAUSE = 60  # seconds between two attempts to connect
-PAUSE = 0.5  # seconds before rows that could not be written are tried again
+KNOWN = 20_000  # newest messages that are known again; a broker waits for the acknowledgements of fewer
+WAKE = 0.2  # seconds after which the client looks whether it is to stop
 VALUE, TIME = "value", "time"  # the columns of a message that is a number
+NO_STREAM = 404
+REFUSED = frozenset({400, 409, 413, 422})  # statuses of rows that cannot be learned, now or later
 RESULTS = ("learned", "refused", "retained", "dropped")
-ANSWER = msgspec.json.Decoder(RowsAnswer)
+
+Row = dict[str, float | int | str | bool | None]
+ROWS = msgspec.json.Decoder(list[Row])
+BATCH = msgspec.json.Decoder(list[list[Row]])
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS about (client TEXT, broker TEXT, server TEXT);
+CREATE TABLE IF NOT EXISTS topics (topic TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS batches (id INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT, messages BLOB);
+CREATE TABLE IF NOT EXISTS received (id INTEGER PRIMARY KEY AUTOINCREMENT, mid INTEGER UNIQUE, digest BLOB);
+"""
 
 
 class Bridging(NamedTuple):
@@ -54,22 +70,14 @@ class Bridging(NamedTuple):
     Args:
         broker: mqtt://HOST:PORT, or mqtts:// with TLS; a user may stand before the host.
         topics: filters such as "plant/+/power"; each topic that fits is a stream.
-        prefix: begins all topics that are published.
-        target: the column that new streams predict.
-        alarms: the setting of new streams, such as "1/week"; "": none.
-        qos: of subscriptions and of what is published: 0, 1 or 2.
-        discovery: begins the topics at which Home Assistant looks for sensors; "": nothing is published there.
-        client: by which the broker knows the server again.
+        settings: with which a stream is created that is not there.
+        prefix: begins the topics that are published; "": nothing is.
     """
 
     broker: str
     topics: tuple[str, ...]
+    settings: dict[str, Any]
     prefix: str = "streamgp"
-    target: str = VALUE
-    alarms: str = ""
-    qos: int = 1
-    discovery: str = "homeassistant"
-    client: str = "streamgp"
 
     def checked(self) -> Bridging:
         """Itself, or an error that says which option is wrong."""
@@ -79,16 +87,13 @@ class Bridging(NamedTuple):
         except ValueError:
             parts = parts._replace(scheme="")
         if parts.scheme not in PORTS or not parts.hostname or parts.path.strip("/"):
-            raise ValueError(f"--mqtt takes a broker such as mqtt://127.0.0.1:1883; got {self.broker!r}")
-        if not self.topics:
-            raise ValueError("--mqtt needs at least one --mqtt-topic, such as 'plant/+/power'")
+            raise ValueError(f"--broker takes an address such as mqtt://127.0.0.1:1883; got {self.broker!r}")
         for topic in self.topics:
             if not is_filter(topic):
-                raise ValueError(f"--mqtt-topic takes a filter such as 'plant/+/power' or 'plant/#'; got {topic!r}")
-        for option, text in (("--mqtt-prefix", self.prefix), ("--mqtt-discovery", self.discovery or "none")):
-            if not text.strip("/") or set(text) & set("+#\0"):
-                raise ValueError(f"{option} takes the beginning of topics, without + and #; got {text!r}")
-        return self._replace(broker=parts.geturl())
+                raise ValueError(f"--topic takes a filter such as 'plant/+/power' or 'plant/#'; got {topic!r}")
+        if set(self.prefix) & set("+#\0"):
+            raise ValueError(f"--prefix takes the beginning of topics, without + and #; got {self.prefix!r}")
+        return self._replace(broker=parts.geturl(), prefix=self.prefix.strip("/"))
 
 
 def is_filter(topic: str) -> bool:
@@ -99,290 +104,332 @@ def is_filter(topic: str) -> bool:
 
 
 class Message(NamedTuple):
-    """A message of a stream: what it was, and its rows."""
+    """A message of the broker, and the number of the connection on which it came."""
 
-    topic: str
-    stream: str
-    rows: list[Row]
+    connection: int
     mid: int
     qos: int
+    again: bool  # the broker has sent it before
+    retained: bool  # since the client subscribed, and not as it was published
+    topic: str
+    payload: bytes
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.topic.encode() + b"\0" + self.payload).digest()
+
+
+class Batch(NamedTuple):
+    """Rows of messages of one topic that are sent together, under one number for ever."""
+
+    id: int
+    topic: str
+    messages: list[list[Row]]
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for message in self.messages for row in message]
+
+
+class Notes:
+    """What a client that is started again must know, in a file of SQLite.
+
+    A broker numbers its messages to a client from 1 to 65,535 and then from 1 again; before a number is used anew, the
+    message that had it is no longer among those that are known.
+
+    Args:
+        path: of the file.
+        broker: whose messages they are.
+        server: that learns them.
+    """
+
+    def __init__(self, path: Path, broker: str, server: str) -> None:
+        try:
+            self._file = sqlite3.connect(path)
+            self._file.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {TABLES}")
+            found = self._file.execute("SELECT client, broker, server FROM about").fetchone()
+        except sqlite3.Error as problem:
+            raise RowsError(
+                f"{path} cannot hold the notes of a client ({problem}); give `state` another name"
+            ) from None
+        if found is None:
+            found = (f"streamgp-{secrets.token_hex(6)}", broker, server)
+            with self._file:
+                self._file.execute("INSERT INTO about VALUES (?, ?, ?)", found)
+        self.client: str = found[0]
+        if found[1:] != (broker, server):
+            self.close()
+            raise RowsError(f"{path} is of {found[1]} and {found[2]}; give `state` another name")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def topics(self, now: Sequence[str]) -> list[str]:
+        """Note the topics; returns those that are no longer among them."""
+        with self._file:
+            before = [topic for (topic,) in self._file.execute("SELECT topic FROM topics")]
+            self._file.execute("DELETE FROM topics")
+            self._file.executemany("INSERT INTO topics VALUES (?)", {(topic,) for topic in now})
+        return sorted(set(before) - set(now))
+
+    def knows(self, message: Message) -> bool:
+        """Whether a message that comes again was noted when it came before."""
+        found = self._file.execute("SELECT digest FROM received WHERE mid = ?", (message.mid,)).fetchone()
+        return bool(found == (message.digest,))
+
+    def forget(self) -> None:
+        """The broker has begun to count anew."""
+        with self._file:
+            self._file.execute("DELETE FROM received")
+
+    def add(self, by_topic: dict[str, list[list[Row]]], received: Iterable[Message]) -> list[Batch]:
+        """Note what is about to be sent, and the messages that it is of."""
+        with self._file:
+            known = ((message.mid, message.digest) for message in received if message.qos)
+            self._file.executemany("INSERT OR REPLACE INTO received (mid, digest) VALUES (?, ?)", known)
+            self._file.execute("DELETE FROM received WHERE id <= (SELECT MAX(id) FROM received) - ?", (KNOWN,))
+            return [self._added(topic, messages) for topic, messages in by_topic.items()]
+
+    def _added(self, topic: str, messages: list[list[Row]]) -> Batch:
+        insert = "INSERT INTO batches (topic, messages) VALUES (?, ?)"
+        number = self._file.execute(insert, (topic, msgspec.json.encode(messages))).lastrowid
+        return Batch(number or 0, topic, messages)
+
+    def split(self, batch: Batch) -> list[Batch]:
+        """A batch for each of its messages in its place."""
+        with self._file:
+            self._file.execute("DELETE FROM batches WHERE id = ?", (batch.id,))
+            return [self._added(batch.topic, [message]) for message in batch.messages]
+
+    def done(self, batch: Batch) -> None:
+        """The server has answered."""
+        with self._file:
+            self._file.execute("DELETE FROM batches WHERE id = ?", (batch.id,))
+
+    def batches(self) -> list[Batch]:
+        """Those that may not have been answered, in the order in which they were noted."""
+        found = self._file.execute("SELECT id, topic, messages FROM batches ORDER BY id").fetchall()
+        return [Batch(number, topic, BATCH.decode(messages)) for number, topic, messages in found]
 
 
 class Bridge:
-    """Between a broker and the streams of a service, in threads of its own.
+    """Between a broker and a server.
 
     Args:
-        service: that has the streams.
         bridging: what is bridged.
+        sender: asks the server.
+        state: the file that notes how far it is.
+        stop: when set, the bridge ends after the present round.
+        say: told how it goes.
     """
 
-    def __init__(self, service: Service, bridging: Bridging) -> None:
-        self._service, self._bridging = service, bridging.checked()
+    def __init__(
+        self, bridging: Bridging, sender: Sender, state: Path, stop: threading.Event, say: Callable[[str], None]
+    ) -> None:
+        self._bridging, self._sender, self._state = bridging.checked(), sender, state
+        self._stop, self._say = stop, say
         self.counts: Counter[str] = Counter(dict.fromkeys(RESULTS, 0))
-        self.connected = False
-        self._told: set[str] = set()  # streams that Home Assistant knows
-        # What is published here begins so.
-        self._own = tuple(f"{start}/" for start in (self._topic(), self._bridging.discovery) if start)
-        self._waiting: queue.Queue[Message | None] = queue.Queue(MOST_WAITING)
-        self._closing = threading.Event()
+        self._waiting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()  # None: the broker counts anew
+        self._connection, self._anew = 0, False
+        self._connected, self._refusal = threading.Event(), ""
+        self._lock = threading.Lock()  # of the number of the connection
+
+    def run(self) -> Counter[str]:
+        """Take messages until the bridge is to stop; returns how many there were of each kind."""
+        bridging = self._bridging
+        with locked({"state": self._state}):
+            self._notes = Notes(self._state, bridging.broker, self._sender.to)
+            with contextlib.closing(self._notes), ThreadPoolExecutor(REQUESTS) as pool:
+                self._client = self._made(self._notes.client)
+                self._deliver(self._notes.batches())
+                self._dropped = self._notes.topics(bridging.topics)
+                self._client.loop_start()
+                try:
+                    while not self._stop.is_set() and not self._refusal:
+                        self._round(list(self._taken()), pool)
+                finally:
+                    self._close()
+        if self._refusal:
+            raise RowsError(f"{bridging.broker} refuses the connection: {self._refusal}")
+        return self.counts
+
+    def _made(self, name: str) -> Client:
+        client = Client(CallbackAPIVersion.VERSION2, name, clean_session=False, manual_ack=True)
         parts = urlsplit(self._bridging.broker)
-        client = Client(CallbackAPIVersion.VERSION2, self._bridging.client, clean_session=False, manual_ack=True)
         if parts.username:
             client.username_pw_set(unquote(parts.username), os.environ.get(PASSWORD))
         if parts.scheme == "mqtts":
             client.tls_set()
-        client.will_set(self._topic("status"), "offline", qos=1, retain=True)
+        if self._bridging.prefix:
+            client.will_set(f"{self._bridging.prefix}/status", "offline", qos=1, retain=True)
         client.reconnect_delay_set(1, LONGEST_PAUSE)
         client.on_connect, client.on_disconnect, client.on_message = self._came, self._went, self._message
-        client.on_subscribe = self._subscribed
         client.connect_async(parts.hostname or "", parts.port or PORTS[parts.scheme], KEEP_ALIVE)
-        self._client = client
-        self._thread = threading.Thread(target=self._work, name="mqtt", daemon=True)
-        self._thread.start()
-        client.loop_start()
+        return client
 
-    def close(self) -> None:
-        """Say goodbye; what was not learned is not acknowledged, so that the broker brings it again."""
-        self._closing.set()
-        with contextlib.suppress(queue.Full):
-            self._waiting.put_nowait(None)
-        self._thread.join(30)
-        if self.connected:
+    def _close(self) -> None:
+        """Say goodbye; the broker keeps what is not acknowledged."""
+        if self._bridging.prefix and self._connected.is_set():
             with contextlib.suppress(RuntimeError, ValueError):
-                self._client.publish(self._topic("status"), "offline", qos=1, retain=True).wait_for_publish(2)
+                said = self._client.publish(f"{self._bridging.prefix}/status", "offline", qos=1, retain=True)
+                said.wait_for_publish(2)
         self._client.disconnect()
         self._client.loop_stop()
 
-    def _topic(self, *levels: str) -> str:
-        return "/".join([self._bridging.prefix.strip("/"), *levels])
-
     # The network's thread.
 
-    def _came(self, client: Client, _: Any, __: Any, reason: Any, ___: Any) -> None:
+    def _came(self, client: Client, _: Any, flags: Any, reason: Any, __: Any) -> None:
         if reason.is_failure:
-            LOG.warning("the MQTT broker refuses the connection: %s", reason)
+            if not self._connection:  # it has never been connected; later the broker may not be ready yet
+                self._refusal = str(reason)
             return
-        own = [(self._topic("+", "settings"), 1)]
-        client.subscribe(own + [(topic, self._bridging.qos) for topic in self._bridging.topics])
-        client.publish(self._topic("status"), "online", qos=1, retain=True)
-        self._told.clear()
-
-    def _subscribed(self, *_: Any) -> None:
-        """What is sent from now on comes here."""
-        self.connected = True
+        if not flags.session_present:
+            self._waiting.put(None)
+        if self._dropped:
+            client.unsubscribe(self._dropped)
+        client.subscribe([(topic, 1) for topic in self._bridging.topics])
+        self._publish("status", b"online", retain=True)
+        self._connected.set()
+        self._say(f"connected to {self._bridging.broker}")
 
     def _went(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
-        self.connected = False
-        with self._waiting.mutex:  # what was not acknowledged comes again
-            waiting = self._waiting.queue
-            kept = [message for message in waiting if message is None or not message.qos]
-            waiting.clear()
-            waiting.extend(kept)
-        if not self._closing.is_set():
-            LOG.warning("the MQTT broker is away (%s); trying again", reason)
+        with self._lock:
+            self._connection += 1
+        self._connected.clear()
+        if not self._stop.is_set() and not self._refusal:
+            self._say(f"the broker is away ({reason}); trying again")
 
-    def _message(self, client: Client, _: Any, message: MQTTMessage) -> None:
-        """Hand over a message; what is no row is acknowledged at once."""
-        topic = message.topic
-        if topic_matches_sub(self._topic("+", "settings"), topic):
-            self._settings(topic, bytes(message.payload))
-        elif topic.startswith(self._own):
-            pass  # a filter such as # brings it back
-        elif message.retain:  # it was sent before, and is sent again after every connection
-            self.counts["retained"] += 1
-        else:
-            try:
-                rows = rows_of(bytes(message.payload), self._service.limits.body)
-            except RefusedError as problem:
-                self._refused(topic, of_topic(topic), problem)
-            else:
-                try:
-                    self._waiting.put_nowait(Message(topic, of_topic(topic), rows, message.mid, message.qos))
-                    return
-                except queue.Full:  # of QoS 0; others wait at the broker until those before them are acknowledged
-                    self.counts["dropped"] += 1
-        client.ack(message.mid, message.qos)
-
-    def _settings(self, topic: str, payload: bytes) -> None:
-        """Create a stream as a retained message says; an existing one stays as it is."""
-        name = topic.split("/")[-2]
-        if not payload:  # how a retained message is taken back
+    def _message(self, _: Client, __: Any, found: MQTTMessage) -> None:
+        if not found.qos and self._waiting.qsize() >= MOST_WAITING:
+            self.counts["dropped"] += 1
             return
-        try:
-            self._service.create(name, decoded(payload, SETTINGS))
-        except RefusedError as problem:
-            self._refused(topic, name, problem)
+        self._waiting.put(
+            Message(self._connection, found.mid, found.qos, found.dup, found.retain, found.topic, bytes(found.payload))
+        )
 
-    # The thread that learns.
+    # The thread of the client.
 
-    def _work(self) -> None:
-        while not self._closing.is_set():
-            if (first := self._waiting.get()) is None:
-                return
-            taken = [first, *self._more()]
-            by_stream: dict[str, list[Message]] = {}
-            for message in taken:
-                by_stream.setdefault(message.stream, []).append(message)
-            try:
-                self._learn(by_stream)
-            except Exception:  # of whatever kind; the next messages are learned
-                LOG.exception("mqtt")
-
-    def _more(self) -> Iterator[Message]:
-        for _ in range(min(TOGETHER - 1, self._waiting.qsize())):
-            try:
-                message = self._waiting.get_nowait()
-            except queue.Empty:
-                return
-            if message is None:
-                return
-            yield message
-
-    def _learn(self, by_stream: dict[str, list[Message]]) -> None:
-        """Learn messages, those of several streams at the same time."""
-        asked = []
-        for name, messages in by_stream.items():
-            with contextlib.suppress(RefusedError):  # told one by one, below
-                asked.append((messages, self._ask(name, messages)))
-                continue
-            asked.append((messages, None))
-        for messages, future in asked:
-            try:
-                if future is not None:
-                    self._answered(messages, ANSWER.decode(future.result()))
-                    continue
-            except RefusedError:
-                pass
-            for message in messages:
-                self._singly(message)
-
-    def _ask(self, name: str, messages: Sequence[Message]) -> Any:
-        stream = self._service.streams.get(name)
-        if stream is None or stream.gone:
-            stream, _ = self._service.create(name, self._new_settings())
-        return stream.ask(Op("rows", rows=[row for message in messages for row in message.rows]))
-
-    def _new_settings(self) -> StreamSettings:
-        alarms = self._bridging.alarms
-        return StreamSettings(self._bridging.target, settings={"alarms": alarms} if alarms else {})
-
-    def _singly(self, message: Message) -> None:
-        """Learn one message: as often as it takes where the disk is full or the queue is, or tell why it cannot be."""
-        while not self._closing.is_set():
-            try:
-                self._answered([message], ANSWER.decode(self._ask(message.stream, [message]).result()))
-                return
-            except RefusedError as problem:
-                if problem.status < 500 and problem.status != 429:
-                    self._refused(message.topic, message.stream, problem)
-                    self._client.ack(message.mid, message.qos)
+    def _taken(self) -> Iterator[Message]:
+        """The messages of a round, which ends where the broker begins to count anew."""
+        if self._anew:
+            self._notes.forget()
+            self._anew = False
+        with contextlib.suppress(queue.Empty):
+            for i in range(TOGETHER):
+                message = self._waiting.get(timeout=WAKE) if i == 0 else self._waiting.get_nowait()
+                if message is None:
+                    self._anew = True
                     return
-            self._closing.wait(PAUSE)
+                yield message
 
-    def _answered(self, messages: Sequence[Message], answer: RowsAnswer) -> None:
-        """Publish the newest prediction; acknowledge what is on disk."""
-        self.counts["learned"] += len(messages)
-        last = messages[-1]
-        stream = self._service.streams.get(last.stream)
-        if stream is not None and answer.rows:
-            self._discover(last)
-            row, predicted = last.rows[-1], answer.rows[-1]
-            observed = row.get(stream.settings.target)
-            state = {
-                "topic": last.topic,
-                "observed": observed if isinstance(observed, int | float) else None,
-                **msgspec.structs.asdict(predicted),
-            }
-            self._publish(self._topic(last.stream, "state"), encode(state), retain=True)
-        for message in messages:
-            self._client.ack(message.mid, message.qos)
+    def _round(self, taken: Sequence[Message], pool: ThreadPoolExecutor) -> None:
+        """Send what was not sent before; then acknowledge all, in the order in which it came."""
+        by_topic: dict[str, list[list[Row]]] = {}
+        new: dict[int, Message] = {}
+        for message in taken:
+            if not self._is_wanted(message) or self._is_known(message, new):
+                continue
+            try:
+                rows = rows_of(message.payload)
+            except ValueError as problem:
+                self._refused(message.topic, "invalid_body", str(problem))
+                continue
+            by_topic.setdefault(message.topic, []).append(rows)
+            if message.qos:
+                new[message.mid] = message
+        if by_topic:
+            self._deliver(self._notes.add(by_topic, new.values()), pool.map)
+        for message in taken:
+            with self._lock:  # the broker brings again what came on an earlier connection
+                if message.connection == self._connection:
+                    self._client.ack(message.mid, message.qos)
 
-    def alarmed(self, stream: str, row: int, text: str) -> None:
-        """From any thread: publish an alarm."""
-        event = {"event": "alarm", "stream": stream, "row": row, "text": text}
-        self._publish(self._topic(stream, "alarm"), encode(event))
+    def _is_wanted(self, message: Message) -> bool:
+        if message.retained:  # it was sent before, and is sent again after every connection
+            self.counts["retained"] += 1
+            return False
+        own = self._bridging.prefix and message.topic.startswith(f"{self._bridging.prefix}/")
+        return not own and any(topic_matches_sub(topic, message.topic) for topic in self._bridging.topics)
 
-    def _refused(self, topic: str, stream: str, problem: RefusedError) -> None:
+    def _is_known(self, message: Message, new: dict[int, Message]) -> bool:
+        if not message.again:
+            return False
+        before = new.get(message.mid)
+        return self._notes.knows(message) if before is None else before.digest == message.digest
+
+    def _deliver(self, batches: Iterable[Batch], each: Callable[..., Iterable[Any]] = map) -> None:
+        """Send batches; one that is refused, message by message."""
+        for batch, answer in zip(batches, each(self._asked, batches), strict=True):
+            if isinstance(answer, SendError) and len(batch.messages) > 1:
+                self._deliver(self._notes.split(batch))
+                continue
+            if isinstance(answer, SendError):
+                self._refused(batch.topic, answer.code, str(answer))
+            else:
+                self._learned(batch, answer)
+            self._notes.done(batch)
+
+    def _asked(self, batch: Batch) -> dict[str, Any] | SendError:
+        """The answer, or why the rows cannot be learned."""
+        path, rows = f"/v1/streams/{of_topic(batch.topic)}", msgspec.json.encode(batch.rows)
+        ask = partial(self._sender.ask, "POST", f"{path}/rows", rows, f"{self._notes.client}-{batch.id}")
+        try:
+            try:
+                return ask()
+            except SendError as problem:
+                if problem.status != NO_STREAM:
+                    raise
+            self._sender.ask("PUT", path, msgspec.json.encode(self._bridging.settings))
+            return ask()
+        except SendError as problem:
+            if problem.status not in REFUSED:
+                raise
+            return problem
+
+    def _learned(self, batch: Batch, answer: dict[str, Any]) -> None:
+        """Publish the newest prediction, and alarms."""
+        self.counts["learned"] += len(batch.messages)
+        stream, settings = of_topic(batch.topic), self._bridging.settings
+        observed = batch.messages[-1][-1].get(settings["target"])
+        newest = {"topic": batch.topic, "observed": observed, **answer["rows"][-1]}
+        self._publish(f"{stream}/state", msgspec.json.encode(newest), retain=True)
+        if self._bridging.prefix and settings["settings"].get("alarms"):
+            past = self._sender.ask("GET", f"/v1/streams/{stream}/history?rows=1&points=2")
+            for event in past["drift"]:
+                if event["kind"] == "alarm" and event["row"] > answer["seen"] - len(batch.rows):
+                    alarm = {"event": "alarm", "stream": stream, "row": event["row"], "text": event["event"]}
+                    self._publish(f"{stream}/alarm", msgspec.json.encode(alarm))
+
+    def _refused(self, topic: str, code: str, message: str) -> None:
         self.counts["refused"] += 1
-        error = {"topic": topic, "code": problem.code, "message": problem.message, "hint": problem.hint}
-        self._publish(self._topic(stream, "error"), encode(error))
+        self._say(f"a message of {topic} is not learned: {message}")
+        error = {"topic": topic, "code": code, "message": message}
+        self._publish(f"{of_topic(topic)}/error", msgspec.json.encode(error))
 
     def _publish(self, topic: str, payload: bytes, retain: bool = False) -> None:
-        with contextlib.suppress(ValueError):  # too much waits for a broker that is away; the page and journal have it
-            self._client.publish(topic, payload, qos=self._bridging.qos, retain=retain)
-
-    def _discover(self, message: Message) -> None:
-        """Tell Home Assistant of a stream, once a connection."""
-        if not self._bridging.discovery or message.stream in self._told:
-            return
-        self._told.add(message.stream)
-        for topic, payload in discovered(self._bridging, message.stream, message.topic):
-            self._publish(topic, encode(payload), retain=True)
+        if self._bridging.prefix:
+            with contextlib.suppress(ValueError):  # too much waits for a broker that is away; the server has it
+                self._client.publish(f"{self._bridging.prefix}/{topic}", payload, qos=1, retain=retain)
 
 
-def rows_of(payload: bytes, most: int) -> list[Row]:
+def rows_of(payload: bytes) -> list[Row]:
     """The rows of a message: a JSON object or a list of them, or a number, which is a row of a value and the time.
 
-    Args:
-        payload: of the message.
-        most: bytes.
+    Example:
+        >>> rows_of(b'{"power": 351.5}')
+        [{'power': 351.5}]
     """
-    if len(payload) > most:
-        raise RefusedError(413, "message_too_long", f"the message has {len(payload)} bytes; the limit is {most}")
     with contextlib.suppress(ValueError):
         value = float(payload.decode())
         if math.isfinite(value):
             return [{TIME: dt.datetime.fromtimestamp(time.time(), dt.UTC).isoformat(), VALUE: value}]
-    if payload.lstrip()[:1] == b"{":
-        payload = b"[" + payload + b"]"
-    if payload.lstrip()[:1] != b"[":
-        raise RefusedError(
-            422,
-            "invalid_body",
-            f"the message is neither a number nor JSON: {payload[:40]!r}",
-            'send 351.5 or {"value": 351.5}',
-        )
-    rows = decoded(payload, ROWS)
+    listed = payload if payload.lstrip()[:1] == b"[" else b"[" + payload + b"]"
+    try:
+        rows = ROWS.decode(listed)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise ValueError(
+            f'it is neither a number nor rows as JSON, such as {{"value": 351.5}}: {payload[:40]!r} ({problem})'
+        ) from None
     if not rows:
-        raise RefusedError(422, "no_rows", "the message has no rows", 'send 351.5 or {"value": 351.5}')
-    return checked(rows)
-
-
-def discovered(bridging: Bridging, stream: str, topic: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Topics and messages by which Home Assistant finds the sensors of a stream."""
-    prefix, node = bridging.prefix.strip("/"), f"streamgp_{stream.replace('.', '_')}"
-    common = {
-        "availability_topic": f"{prefix}/status",
-        "device": {
-            "identifiers": [f"{bridging.client}:{stream}"],
-            "name": f"{topic} (streamgp)",
-            "manufacturer": "streamgp",
-            "sw_version": __version__,
-        },
-        "origin": {"name": "streamgp", "sw_version": __version__},
-    }
-    for name, key in (("Expected", "mean"), ("Expected at least", "lower"), ("Expected at most", "upper")):
-        yield (
-            f"{bridging.discovery}/sensor/{node}/{key}/config",
-            common
-            | {
-                "name": name,
-                "unique_id": f"{bridging.client}_{stream}_{key}",
-                "state_topic": f"{prefix}/{stream}/state",
-                "value_template": f"{{{{ value_json.{key} }}}}",
-                "state_class": "measurement",
-            },
-        )
-    yield (
-        f"{bridging.discovery}/binary_sensor/{node}/alarm/config",
-        common
-        | {
-            "name": "Alarm",
-            "unique_id": f"{bridging.client}_{stream}_alarm",
-            "state_topic": f"{prefix}/{stream}/alarm",
-            "value_template": "ON",
-            "json_attributes_topic": f"{prefix}/{stream}/alarm",
-            "device_class": "problem",
-            "off_delay": 300,
-        },
-    )
+        raise ValueError("it has no rows")
+    return rows

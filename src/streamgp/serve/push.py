@@ -10,27 +10,19 @@ import json
 import math
 import secrets
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from streamgp.contract import snapshot
+from streamgp.serve.sending import Sender, SendError
 from streamgp.tables.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked
-from streamgp.tables.source import OtherSourceError, Position, RowsError
+from streamgp.tables.source import OtherSourceError, Position
 
 BATCH = 100  # rows of a request
-LATER = frozenset({408, 429, 500, 502, 503, 504, 507})  # answers after which the same request may succeed
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0  # seconds between two attempts
-
-
-class PushError(RowsError):
-    """Rows that the server refuses, or a server that does not answer."""
 
 
 @dataclass
@@ -71,20 +63,19 @@ class Push:
 
     def run(self) -> int:
         """Send all rows; returns how many."""
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        state = self._state_file()
-        with httpx.Client(base_url=self.to, headers=headers, timeout=120) as http, locked({"state": state}):
+        state, sender = self._state_file(), Sender(self.to, self.token, self.patience, self.stop, self.say)
+        with closing(sender), locked({"state": state}):
             if self.settings is not None:
-                self._ask(http, "PUT", f"/v1/streams/{self.stream}", self.settings, {})
+                sender.ask("PUT", f"/v1/streams/{self.stream}", _encoded(self.settings))
             done, pending = self._noted(state)
             try:
                 reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=done)
                 with closing(reader):
-                    return self._send(http, reader, state, pending)
+                    return self._send(sender, reader, state, pending)
             except OtherSourceError as error:
-                raise PushError(f"{error}. To send all rows of this one, delete {state}") from None
+                raise SendError(f"{error}. To send all rows of this one, delete {state}") from None
 
-    def _send(self, http: httpx.Client, reader: Reader, state: Path | None, pending: int) -> int:
+    def _send(self, sender: Sender, reader: Reader, state: Path | None, pending: int) -> int:
         sent = last = 0
         for rows, lines in self._batches(reader, pending):
             if lines[0] <= last:  # a new file has taken the place of the one that was followed
@@ -92,9 +83,11 @@ class Push:
             last = lines[-1]
             self._note(state, reader, lines[0] - 1, last)
             key = f"push-{self._id}-{lines[0]}-{last}"
-            answer = self._ask(
-                http, "POST", f"/v1/streams/{self.stream}/rows", rows, {"Idempotency-Key": key}, reader.unit, lines
-            )
+            try:
+                answer = sender.ask("POST", f"/v1/streams/{self.stream}/rows", _encoded(rows), key)
+            except SendError as problem:
+                where = f"{reader.unit} {lines[0]} to {last}: " if problem.status else ""
+                raise SendError(f"{where}{problem}", problem.status) from None
             self._note(state, reader, last, 0)
             sent += len(rows)
             self.say(f"{sent:,} rows sent; {self.stream} has {answer['seen']:,}")
@@ -125,43 +118,12 @@ class Push:
                 yield rows, lines
                 rows, lines = [], []
             if bad is not None:
-                raise PushError(
+                raise SendError(
                     f"{reader.unit} {bad.line} {bad.reason}. The rows before it are sent; fix it, or skip such rows "
                     "with `on_error=skip`"
                 )
         if rows:
             yield rows, lines
-
-    def _ask(
-        self,
-        http: httpx.Client,
-        method: str,
-        path: str,
-        body: Any,
-        headers: dict[str, str],
-        unit: str = "",
-        lines: Sequence[int] = (),
-    ) -> dict[str, Any]:
-        """Ask until there is an answer."""
-        pause, end = FIRST_PAUSE, time.monotonic() + self.patience
-        while True:
-            try:
-                answer = http.request(method, path, json=body, headers=headers)
-                if answer.status_code < 300:
-                    found: dict[str, Any] = answer.json()
-                    return found
-                trouble = _sentence(answer)
-                if answer.status_code not in LATER:
-                    where = f"{unit} {lines[0]} to {lines[-1]}: " if lines else ""
-                    raise PushError(f"{where}{trouble}")
-                pause = max(pause, float(answer.headers.get("retry-after", 0)))
-            except (httpx.TransportError, json.JSONDecodeError) as error:
-                trouble = f"{self.to} does not answer ({error})"
-            if time.monotonic() + pause > end or self.stop.is_set():
-                raise PushError(f"{trouble}. Run the same command again: it goes on where it stopped")
-            self.say(f"{trouble}; trying again")
-            self.stop.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     # How far it is.
 
@@ -190,9 +152,9 @@ class Push:
             noted = json.loads(state.read_text(encoding="utf-8"))
             found, pending, self._id = Position(*noted["position"]), int(noted["pending"]), str(noted["id"])
         except (ValueError, TypeError, KeyError):
-            raise PushError(f"{state} is damaged; delete it to send all rows again") from None
+            raise SendError(f"{state} is damaged; delete it to send all rows again") from None
         if (noted.get("to"), noted.get("stream")) != (self.to, self.stream):
-            raise PushError(f"{state} is of a push to another stream; give `state` another name")
+            raise SendError(f"{state} is of a push to another stream; give `state` another name")
         if found.lines:
             self.say(f"going on after line {found.lines}")
         return found, pending
@@ -217,9 +179,5 @@ def _before(chunk: Chunk, bad: BadRow) -> Chunk:
     return Chunk({name: values[:count] for name, values in chunk.columns.items()}, chunk.lines[:count])
 
 
-def _sentence(answer: httpx.Response) -> str:
-    try:
-        error = answer.json()["error"]
-        return f"{error['message']}; {error['hint']}".rstrip("; ")
-    except (ValueError, KeyError, TypeError):
-        return f"the server answered with status {answer.status_code}"
+def _encoded(body: Any) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

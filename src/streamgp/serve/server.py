@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -21,9 +20,6 @@ from streamgp.job.ahead import compile_for_commands, is_compiled
 from streamgp.serve.access import Access, is_loopback
 from streamgp.serve.app import application
 from streamgp.serve.service import Limits, Service
-
-if TYPE_CHECKING:  # it needs paho-mqtt
-    from streamgp.serve.mqtt import Bridging
 
 SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
 BASE = re.compile(r"/([A-Za-z0-9._~-]+/)*")
@@ -76,7 +72,6 @@ def serve(
     ready: Callable[[str], None] = lambda _: None,
     webhook: str = "",
     base: str = "/",
-    mqtt: Bridging | None = None,
 ) -> None:
     """Serve the streams of a folder until the process is told to stop.
 
@@ -89,7 +84,6 @@ def serve(
         ready: told the address when it listens.
         webhook: the address that alarms are posted to; "": none.
         base: the path below which a proxy shows it.
-        mqtt: a broker whose topics are streams; None: none.
     """
     if not BASE.fullmatch(base):
         raise ValueError(f"--base-url takes the path below which a proxy shows the server, such as /gp/; got {base!r}")
@@ -97,10 +91,6 @@ def serve(
     try:
         with listening_on(host, port) as listening:
             refuse_open(service, listening)
-            if mqtt is not None:
-                from streamgp.serve.mqtt import Bridge
-
-                service.add(Bridge(service, mqtt))
             sys.setswitchinterval(SWITCH)
             service.compiling, service.cold = True, not is_compiled()
             threading.Thread(target=_warm_up, args=(service,), name="warm-up", daemon=True).start()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import re
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from streamgp.serve import cost
 from streamgp.serve.described import check_settings
@@ -24,7 +21,6 @@ from streamgp.serve.learner import Learner
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
 from streamgp.serve.webhook import Webhook
 
-LOG = logging.getLogger("streamgp.serve")
 MOST_UPLOADS = 4  # snapshots that are received and loaded at the same time
 STOPPING = 20.0  # seconds in which streams may finish their work and take a last snapshot
 
@@ -51,19 +47,6 @@ class Limits:
         return cost.MEMORY + self.body
 
 
-class Bridged(Protocol):
-    """What brings rows by another way than HTTP: counts by result, and whether it is connected."""
-
-    connected: bool
-
-    @property
-    def counts(self) -> Mapping[str, int]: ...
-
-    def alarmed(self, stream: str, row: int, text: str, /) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Service:
     """The streams of a folder, which belongs to it alone.
 
@@ -80,11 +63,8 @@ class Service:
         self.compiling = False  # or loading what was compiled, so that it would take long to answer
         self.cold = False  # compiling for so long that rows are refused meanwhile
         self.webhook = Webhook(webhook) if webhook else None
-        self.told_of_alarms: list[Callable[[str, int, str], None]] = []  # the name of the stream, the row, a sentence
-        self.bridges: list[Bridged] = []
         if self.webhook is not None:
             self._opened.callback(self.webhook.close)
-            self.told_of_alarms.append(self.webhook.put)
         try:
             self._opened.enter_context(owned(self.folder))
             self.journal = Journal(self.folder)
@@ -108,13 +88,8 @@ class Service:
         return Hosted(kept, self.journal, self.pool, self.limits.retain, self._alarmed)
 
     def _alarmed(self, stream: str, row: int, text: str) -> None:
-        for tell in self.told_of_alarms:
-            tell(stream, row, text)
-
-    def add(self, bridge: Bridged) -> None:
-        """Have a bridge told of alarms, counted in the metrics, and closed with the service."""
-        self.bridges.append(bridge)
-        self.told_of_alarms.append(bridge.alarmed)
+        if self.webhook is not None:
+            self.webhook.put(stream, row, text)
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""
@@ -200,8 +175,6 @@ class Service:
 
     def close(self) -> bool:
         """After the loop: let go of the folder; whether all could be finished."""
-        for bridge in self.bridges:
-            bridge.close()
         for pool in (self.slow, self.pool):
             pool.shutdown(wait=self._finished, cancel_futures=True)
         self.journal.close()

@@ -1,4 +1,4 @@
-"""Pages that show what the code says: ``python -m streamgp.cli.pages README.md docs/*.md docs/models/*.md``."""
+"""Pages that show what the code says: ``python docs/_site/pages.py README.md docs/*.md docs/models/*.md``."""
 
 from __future__ import annotations
 
