@@ -157,7 +157,7 @@ def test_the_file_of_another_program_is_refused(tmp_path):
     new.executescript(f"PRAGMA application_id={0x73677031}; PRAGMA user_version=9; CREATE TABLE a (b);")
     new.close()
     with (
-        pytest.raises(OSError, match="has version 9, this streamgp reads 2; serve it with the streamgp that wrote it"),
+        pytest.raises(OSError, match="has version 9, this streamgp reads 3; serve it with the streamgp that wrote it"),
         in_process(tmp_path / "new"),
     ):
         pass
@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_refused_with_a_sentence(tmp_path):
     assert "cannot be used" in done.output
 
 
-def test_history_outlives_the_journal_thinned_out(tmp_path):
+def test_rows_beyond_the_retention_are_dropped_and_scores_of_all_stay(tmp_path):
     with in_process(tmp_path, retain=200) as client:
         path = created(client)
         table = rows(3000)
@@ -180,14 +180,16 @@ def test_history_outlives_the_journal_thinned_out(tmp_path):
         stream = client.service.streams["s"]
         in_turn(client, stream, stream.save)
         journal = client.service.journal
-        assert len(journal.points(stream.id, 10**6)) < 400
+        scores = client.get(path).json()["scores"]
+        assert len(journal.points(stream.id, 10**6)) == 200
         assert journal.read("SELECT count(*) FROM ops") == [(0,)]  # the snapshot has all of them
         found = client.get(f"{path}/history", params={"rows": 3000, "points": 200}).json()
-        assert found["rows"] == 3000
-        assert 100.0 in found["observed"]
-        assert sum(part["rows"] for part in found["scores"]) >= 2998
+        assert found["rows"] == 200
+        assert found["row"][-1] == 3000
+        assert sum(part["rows"] for part in found["scores"]) == 200
     with in_process(tmp_path, retain=200) as client:
         assert settled(client)["rows"] == 3000
+        assert client.get(path).json()["scores"] == scores
 
 
 def test_requests_that_a_snapshot_has_are_forgotten_and_keys_history_and_events_stay(tmp_path):

@@ -23,7 +23,7 @@ def serve(
         int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")
     ] = 8650,
     retain: Annotated[
-        int, typer.Option(metavar="ROWS", min=100, help="Newest rows of a stream to keep; older ones are thinned out.")
+        int, typer.Option(metavar="ROWS", min=100, help="Newest rows of a stream to keep for its history.")
     ] = 100_000,
     max_streams: Annotated[int, typer.Option(metavar="N", min=1, help="How many streams there may be.")] = 1000,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1024, help="Largest request.")] = 8 << 20,
@@ -78,22 +78,25 @@ def create(
     scope: Annotated[
         str, typer.Option(metavar="read|write|admin", help="What it may do; each includes the ones before.")
     ] = "write",
+    name: Annotated[str, typer.Option(metavar="TEXT", help="For people: what or who will use it.")] = "",
 ) -> None:
     """Make a token and print it. Only its digest is kept, so it cannot be shown again."""
     with reported(), installed():
         from streamgp.serve.access import create_token
 
-        typer.echo(create_token(data, scope))
+        typer.echo(create_token(data, scope, name))
 
 
 @token.command("list")
 def list_(data: Data) -> None:
-    """List the tokens: number, scope, when they were made."""
+    """List the tokens: number, scope, when they were made, the day of the last use, name."""
     with reported(), installed():
         from streamgp.serve.access import list_tokens
 
         for found in list_tokens(data):
-            typer.echo(f"{found.id}  {found.scope:<5}  {found.created}")
+            typer.echo(
+                f"{found.id}  {found.scope:<5}  {found.created}  {found.used or 'unused':<10}  {found.name}".rstrip()
+            )
 
 
 @token.command()

@@ -48,7 +48,7 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
         public: whether other machines can reach it, so that it needs a token in any case.
         base: the path below which a proxy shows it, "/gp/", whether the proxy takes that off or not.
     """
-    access, metrics = Access(service.journal, public), Metrics(service)
+    access, metrics = Access(service.journal, public, service.slow.submit), Metrics(service)
 
     def guarded(endpoint: Endpoint, scope: str, path: str, longest: Longest) -> Endpoint:
         async def answered(request: Request) -> Response:

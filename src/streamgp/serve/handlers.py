@@ -290,9 +290,7 @@ async def get_history(request: Request) -> Response:
     rows, points = _number(request, ROWS), _number(request, POINTS)
 
     def read() -> bytes:
-        newer = journal.points(stream.id, rows)
-        older = journal.blocks(stream.id) if rows > len(newer) else history.NO_BLOCKS
-        return encode(history.answered(older, newer, rows, points, journal.drift(stream.id)))
+        return encode(history.answered(journal.points(stream.id, rows), rows, points, journal.drift(stream.id)))
 
     return answer(await asyncio.to_thread(read))
 

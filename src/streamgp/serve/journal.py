@@ -24,7 +24,7 @@ from streamgp.tables.places import locked
 from streamgp.tables.writing import WriteError
 
 NAME = "streamgp.sqlite"
-APPLICATION, VERSION = 0x73677031, 2  # "sgp1"
+APPLICATION, VERSION = 0x73677031, 3  # "sgp1"
 MOST_KEYS = 10_000  # idempotency keys of a stream that are known
 MOST_ANSWERS = 64 << 20  # bytes of their answers
 MOST_NOTES = 1000  # of a stream
@@ -37,13 +37,18 @@ CREATE TABLE keys (stream INTEGER, key TEXT, number INTEGER, digest BLOB, answer
 CREATE TABLE snapshots (stream INTEGER PRIMARY KEY, seq INTEGER, state BLOB);
 CREATE TABLE points (stream INTEGER, row INTEGER, last INTEGER, seq INTEGER, data BLOB, PRIMARY KEY (stream, row))
     WITHOUT ROWID;
-CREATE TABLE blocks (stream INTEGER, row INTEGER, level INTEGER, data BLOB, PRIMARY KEY (stream, row)) WITHOUT ROWID;
 CREATE TABLE notes (stream INTEGER, seq INTEGER, number INTEGER, kind TEXT, row INTEGER, text TEXT,
     PRIMARY KEY (stream, seq, number)) WITHOUT ROWID;
-CREATE TABLE tokens (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, scope TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE tokens (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, scope TEXT NOT NULL, created TEXT NOT NULL,
+    name TEXT NOT NULL DEFAULT '', used TEXT NOT NULL DEFAULT '');
 CREATE TABLE probe (id INTEGER PRIMARY KEY, filler BLOB);
 """
-TABLES = frozenset({"ops", "keys", "snapshots", "points", "blocks", "notes"})  # that have rows of a stream
+FROM_2 = """
+DELETE FROM blocks;
+ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT '';
+ALTER TABLE tokens ADD COLUMN used TEXT NOT NULL DEFAULT '';
+"""  # of version 2, of streamgp 0.2 and 0.3
+TABLES = frozenset({"ops", "keys", "snapshots", "points", "notes"})  # that have rows of a stream
 
 Write = Callable[[sqlite3.Cursor], None]
 
@@ -119,13 +124,15 @@ class Journal:
             )
         elif db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise JournalError(f"{self.path} is not a file of streamgp serve; give another folder with --data")
+        elif (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise JournalError(f"{self.path} is damaged ({found}); restore it from a backup")
+        elif version == 2:
+            db.executescript(f"BEGIN; {FROM_2} PRAGMA user_version={VERSION}; COMMIT;")
         elif version != VERSION:
             raise JournalError(
                 f"{self.path} has version {version}, this streamgp reads {VERSION}; serve it with the streamgp that "
                 "wrote it, or give another folder with --data"
             )
-        elif (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise JournalError(f"{self.path} is damaged ({found}); restore it from a backup")
         db.execute("BEGIN IMMEDIATE")  # whether it can be written
         db.execute("INSERT INTO probe (filler) VALUES (NULL)")
         db.execute("ROLLBACK")
@@ -226,11 +233,6 @@ class Journal:
         found = self.read(query, stream, seq, most)
         return [(at, np.frombuffer(data).reshape(-1, history.POINT)) for at, data in reversed(found)]
 
-    def blocks(self, stream: int) -> FloatArray:
-        """Older rows, (n, WIDTH)."""
-        found = self.read("SELECT data FROM blocks WHERE stream=? ORDER BY row", stream)
-        return np.frombuffer(b"".join(data for (data,) in found)).reshape(-1, history.WIDTH)
-
     def notes(self, stream: int, after: int = -1) -> list[tuple[int, str, int, str]]:
         """What happened: seq, kind, row, text."""
         return self.read(
@@ -272,11 +274,11 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
-    """Forget ops that a snapshot makes unnecessary, and rows beyond the retention, of which blocks are kept."""
+    """Forget ops that a snapshot makes unnecessary, and rows beyond the retention."""
     (seq,) = cursor.execute("SELECT seq FROM snapshots WHERE stream=?", (stream,)).fetchone()
     (last,) = cursor.execute("SELECT max(last) FROM points WHERE stream=?", (stream,)).fetchone()
     cursor.execute("DELETE FROM ops WHERE stream=? AND seq<=?", (stream, seq))
-    _fold(cursor, stream, (last or 0) - retain)
+    cursor.execute("DELETE FROM points WHERE stream=? AND last<=?", (stream, (last or 0) - retain))
     cursor.execute(
         "DELETE FROM keys WHERE stream=? AND number <= (SELECT max(number) FROM "
         "(SELECT number, row_number() OVER newest AS count, sum(length(answer)) OVER newest AS bytes "
@@ -288,42 +290,6 @@ def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
         "LIMIT 1 OFFSET ?)",
         (stream, stream, MOST_NOTES),
     )
-
-
-def _fold(cursor: sqlite3.Cursor, stream: int, until: int) -> None:
-    """Turn rows up to this one into blocks, whole blocks only, and merge the oldest blocks where there are too many."""
-    found = cursor.execute(
-        "SELECT row, data FROM points WHERE stream=? AND last<=? ORDER BY row", (stream, until)
-    ).fetchall()
-    gathered: list[FloatArray] = []
-    count = 0
-    for at, data in found:
-        gathered.append(np.frombuffer(data).reshape(-1, history.POINT))
-        count += len(gathered[-1])
-        if count >= history.BLOCK:
-            points = np.concatenate(gathered)
-            block = (stream, int(points[0, 0]), 0, history.summarized(points).tobytes())
-            cursor.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", block)
-            cursor.execute("DELETE FROM points WHERE stream=? AND row<=?", (stream, at))
-            gathered, count = [], 0
-    level = 0
-    while _merge(cursor, stream, level):
-        level += 1
-
-
-def _merge(cursor: sqlite3.Cursor, stream: int, level: int) -> bool:
-    merged = False
-    where = "stream=? AND level=?"
-    (blocks,) = cursor.execute(f"SELECT count(*) FROM blocks WHERE {where}", (stream, level)).fetchone()
-    while blocks > history.MOST_BLOCKS:
-        oldest = cursor.execute(
-            f"SELECT row, data FROM blocks WHERE {where} ORDER BY row LIMIT ?", (stream, level, history.MERGED)
-        ).fetchall()
-        data = history.merged(np.array([np.frombuffer(data) for _, data in oldest])).tobytes()
-        cursor.executemany("DELETE FROM blocks WHERE stream=? AND row=?", [(stream, row) for row, _ in oldest])
-        cursor.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (stream, oldest[0][0], level + 1, data))
-        blocks, merged = blocks - history.MERGED, True
-    return merged
 
 
 def stopping() -> RefusedError:

@@ -32,7 +32,7 @@ class Limits:
     Args:
         streams: most streams.
         body: bytes of a request.
-        retain: rows of a stream that are kept one by one; older ones are kept in blocks.
+        retain: newest rows of a stream that are kept for its history.
         threads: streams that work at the same time.
     """
 
