@@ -61,7 +61,7 @@ def test_what_cannot_be_copied_is_told_and_the_last_copy_stays(tmp_path):
 
 
 def test_a_stream_of_a_format_that_is_not_read_says_so_and_can_be_replaced_or_deleted(tmp_path, monkeypatch):
-    with in_process(tmp_path) as client:
+    with in_process(tmp_path, keep=0) as client:
         for name in ("a", "b", "c"):
             client.post(f"{created(client, name)}/rows", json=rows(30))
         saved = client.get("/v1/streams/c/snapshot").content

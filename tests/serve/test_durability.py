@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_written_is_refused_with_a_sentence(tmp_path):
 
 
 def test_rows_beyond_the_retention_are_dropped_and_scores_of_all_stay(tmp_path):
-    with in_process(tmp_path, retain=200) as client:
+    with in_process(tmp_path, retain=200, keep=0) as client:
         path = created(client)
         table = rows(3000)
         table[500]["y"] = 100.0
@@ -194,7 +194,7 @@ def test_rows_beyond_the_retention_are_dropped_and_scores_of_all_stay(tmp_path):
 
 def test_requests_that_a_snapshot_has_are_forgotten_and_keys_history_and_events_stay(tmp_path):
     key = {"Idempotency-Key": "monday"}
-    with in_process(tmp_path) as client:
+    with in_process(tmp_path, keep=0) as client:
         path, stream = created(client), client.service.streams["s"]
         first = client.post(f"{path}/rows", json=rows(30), headers=key)
         in_turn(client, stream, stream.save)
@@ -263,7 +263,7 @@ def test_the_oldest_idempotency_keys_are_forgotten_by_number_and_by_size(tmp_pat
 
 
 def test_a_stream_whose_snapshot_is_damaged_fails_alone_with_a_sentence(tmp_path):
-    with in_process(tmp_path) as client:
+    with in_process(tmp_path, keep=0) as client:
         for name in ("good", "bad"):
             client.post(f"{created(client, name)}/rows", json=rows(60))
     db = sqlite3.connect(tmp_path / NAME)

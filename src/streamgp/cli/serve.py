@@ -25,6 +25,9 @@ def serve(
     retain: Annotated[
         int, typer.Option(metavar="ROWS", min=100, help="Newest rows of a stream to keep for its history.")
     ] = 100_000,
+    keep_rows: Annotated[
+        int, typer.Option(metavar="ROWS", min=0, help="Newest rows of a stream to keep for learning it again.")
+    ] = 10_000,
     max_streams: Annotated[int, typer.Option(metavar="N", min=1, help="How many streams there may be.")] = 1000,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1024, help="Largest request.")] = 8 << 20,
     threads: Annotated[
@@ -45,7 +48,7 @@ def serve(
         from streamgp.serve.server import serve as run
         from streamgp.serve.service import Limits
 
-        limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
+        limits = Limits(max_streams, max_body, retain, keep_rows, threads or Limits.threads)
         run(
             data,
             host,

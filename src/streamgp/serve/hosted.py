@@ -27,8 +27,8 @@ from streamgp.serve.events import Hub
 from streamgp.serve.forecasts import Asked as AskedForecast
 from streamgp.serve.forecasts import Forecasting, Series
 from streamgp.serve.journal import TABLES, Journal, Kept, stopping
-from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows
-from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, encode
+from streamgp.serve.learner import OPS, Learner, Note, Op, Outcome, refused_rows
+from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, TargetsAnswer, encode
 from streamgp.serve.view import RECENT, View, seen_by
 from streamgp.serve.writing import Writing
 
@@ -50,7 +50,8 @@ class Hosted:
         kept: as the journal knows it.
         journal: that keeps it.
         pool: where it works, in one thread at a time.
-        retain: rows that are kept.
+        retain: rows of its history.
+        keep: rows that are kept as they came.
         alarmed: told of alarms: the name of the stream, the row, a sentence.
     """
 
@@ -60,6 +61,7 @@ class Hosted:
         journal: Journal,
         pool: Executor,
         retain: int,
+        keep: int,
         alarmed: Callable[[str, int, str], None],
     ) -> None:
         self.id, self.name, self.tag, self.seq = kept.id, kept.name, kept.tag, kept.seq
@@ -68,7 +70,8 @@ class Hosted:
         self.gone = False
         self.busy_seconds = 0.0
         self.noticed: Counter[str] = Counter()  # kinds of notes, since the server started
-        self._journal, self._pool, self._retain, self._alarmed = journal, pool, retain, alarmed
+        self._journal, self._pool, self._alarmed = journal, pool, alarmed
+        self._retain, self._kept_rows = retain, keep
         self._learner: Learner | None = None
         self._queue: deque[Asked | Call] = deque()
         self._task: asyncio.Task[None] | None = None  # that empties the queue
@@ -239,7 +242,7 @@ class Hosted:
         saved = self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
         try:
             state = self._state() if saved else None
-            self._journal.write(Writing(self.id, done, self._keys, state, self._retain))
+            self._journal.write(Writing(self.id, done, self._keys, state, self._retain, self._kept_rows))
         except BaseException:
             self._learner = None  # it knows more than the disk
             raise
@@ -294,7 +297,10 @@ class Hosted:
         if found is None:
             at, learner = 0, Learner(self.settings, self.tag)
         else:
-            at, learner = found[0], Learner.from_bytes(self.settings, self.tag, found[1])
+            try:
+                at, learner = found[0], Learner.from_bytes(self.settings, self.tag, found[1])
+            except SnapshotError as error:
+                at, learner = self._learned_again(error)
         self._saved = at
         for group in self._journal.ops(self.id, at, GROUP):
             if [seq for seq, _ in group] != list(range(at + 1, at + 1 + len(group))):
@@ -310,6 +316,32 @@ class Hosted:
         if not self.recent:
             self.recent.extend(self._journal.points(self.id, RECENT)[:, 1].tolist())
         return learner
+
+    def _learned_again(self, error: SnapshotError) -> tuple[int, Learner]:
+        """A learner of the requests that are kept, where the snapshot cannot be read; history begins anew with them."""
+        query = "SELECT dropped, (SELECT min(seq) FROM ops WHERE stream=id) FROM streams WHERE id=?"
+        ((dropped, first),) = self._journal.read(query, self.id)
+        if dropped is None or first is None:
+            raise error
+        learner, done = Learner(self.settings, self.tag, dropped), []
+        for group in self._journal.ops(self.id, first - 1, GROUP):
+            ops = [OPS.decode(body) for _, body in group]
+            for (seq, _), op, outcome in zip(group, ops, learner.apply_all(ops), strict=True):
+                # Targets of rows that came before the first one here.
+                known = Outcome(TargetsAnswer([], 0, 0)) if isinstance(outcome, RefusedError) else outcome
+                done.append(Done(Asked(None, op), seq, known, b""))
+        told = f"{str(error).partition(';')[0]}; the stream was learned again from its last {learner.rows:,} rows"
+        done[-1].outcome.notes.append(Note("model", learner.rows, told))
+        LOG.warning("stream %s: %s", self.name, told)
+        written = Writing(self.id, done, 0, learner.to_bytes(), self._retain, self._kept_rows)
+
+        def write(cursor: sqlite3.Cursor) -> None:
+            for table in ("ops", "points", "notes"):
+                cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
+            written(cursor)
+
+        self._journal.write(write)
+        return done[-1].seq, learner
 
     def look(self) -> bytes:
         """In the stream's turn: renew what can be seen from outside."""
@@ -349,7 +381,8 @@ class Hosted:
                 cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
             cursor.execute("INSERT INTO snapshots VALUES (?, ?, ?)", (self.id, seq, state))
             cursor.execute(
-                "UPDATE streams SET seq=?, settings=?, tag=? WHERE id=?", (seq, settings, learner.tag, self.id)
+                "UPDATE streams SET seq=?, settings=?, tag=?, dropped=NULL WHERE id=?",
+                (seq, settings, learner.tag, self.id),
             )
 
         self._journal.write(write)
@@ -364,7 +397,7 @@ class Hosted:
     def save(self) -> bytes:
         """In the stream's turn: take a snapshot, so that the next start is quick."""
         if self._learner is not None and self._saved != self.seq:
-            write = Writing(self.id, [], 0, self._state(), self._retain, self.seq)
+            write = Writing(self.id, [], 0, self._state(), self._retain, self._kept_rows, self.seq)
             self._journal.write(write)
             self._saved, self._owed = self.seq, 0.0
         return b""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from streamgp.serve import history
@@ -30,8 +31,9 @@ MOST_ANSWERS = 64 << 20  # bytes of their answers
 MOST_NOTES = 1000  # of a stream
 SCHEMA = """
 CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, tag TEXT NOT NULL, settings BLOB NOT NULL,
-    seq INTEGER NOT NULL);
-CREATE TABLE ops (stream INTEGER, seq INTEGER, body BLOB, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
+    seq INTEGER NOT NULL, dropped INTEGER);
+CREATE TABLE ops (stream INTEGER, seq INTEGER, body BLOB, size INTEGER NOT NULL DEFAULT 0,
+    tickets INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
 CREATE TABLE keys (stream INTEGER, key TEXT, number INTEGER, digest BLOB, answer BLOB, PRIMARY KEY (stream, key))
     WITHOUT ROWID;
 CREATE TABLE snapshots (stream INTEGER PRIMARY KEY, seq INTEGER, state BLOB);
@@ -43,11 +45,15 @@ CREATE TABLE tokens (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, scope TEXT NO
     name TEXT NOT NULL DEFAULT '', used TEXT NOT NULL DEFAULT '');
 CREATE TABLE probe (id INTEGER PRIMARY KEY, filler BLOB);
 """
-FROM_2 = """
-DELETE FROM blocks;
-ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT '';
-ALTER TABLE tokens ADD COLUMN used TEXT NOT NULL DEFAULT '';
-"""  # of version 2, of streamgp 0.2 and 0.3
+FROM_2 = (  # the version of streamgp 0.2 and 0.3
+    "DELETE FROM blocks",
+    "ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE tokens ADD COLUMN used TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE ops ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE ops ADD COLUMN tickets INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE streams ADD COLUMN dropped INTEGER",
+    "UPDATE streams SET dropped=0 WHERE id NOT IN (SELECT stream FROM snapshots)",
+)
 TABLES = frozenset({"ops", "keys", "snapshots", "points", "notes"})  # that have rows of a stream
 
 Write = Callable[[sqlite3.Cursor], None]
@@ -127,7 +133,7 @@ class Journal:
         elif (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise JournalError(f"{self.path} is damaged ({found}); restore it from a backup")
         elif version == 2:
-            db.executescript(f"BEGIN; {FROM_2} PRAGMA user_version={VERSION}; COMMIT;")
+            self._upgrade()
         elif version != VERSION:
             raise JournalError(
                 f"{self.path} has version {version}, this streamgp reads {VERSION}; serve it with the streamgp that "
@@ -136,6 +142,19 @@ class Journal:
         db.execute("BEGIN IMMEDIATE")  # whether it can be written
         db.execute("INSERT INTO probe (filler) VALUES (NULL)")
         db.execute("ROLLBACK")
+
+    def _upgrade(self) -> None:
+        """Make a file of version 2 one of this version."""
+        cursor = self._writing.execute("BEGIN IMMEDIATE")
+        for statement in FROM_2:
+            cursor.execute(statement)
+        for stream, seq, body in cursor.execute("SELECT stream, seq, body FROM ops").fetchall():
+            op = msgspec.msgpack.decode(body)
+            rows, targets = len(op.get("rows", ())), len(op.get("targets", ()))
+            values = rows + targets, rows if op["kind"] == "predict" else 0, stream, seq
+            cursor.execute("UPDATE ops SET size=?, tickets=? WHERE stream=? AND seq=?", values)
+        cursor.execute(f"PRAGMA user_version={VERSION}")
+        cursor.execute("COMMIT")
 
     def close(self) -> None:
         """Close the file; nothing is written any more."""
@@ -273,11 +292,24 @@ def owned(folder: Path) -> Iterator[None]:
         raise JournalError(f"{folder} cannot be used: {error.strerror}; give another folder with --data") from None
 
 
-def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
-    """Forget ops that a snapshot makes unnecessary, and rows beyond the retention."""
+def trim(cursor: sqlite3.Cursor, stream: int, retain: int, keep: int) -> None:
+    """Forget what is no longer needed.
+
+    Args:
+        cursor: in a transaction.
+        stream: its id, of which there is a snapshot.
+        retain: rows of the history.
+        keep: rows of the ops that the snapshot has, too.
+    """
     (seq,) = cursor.execute("SELECT seq FROM snapshots WHERE stream=?", (stream,)).fetchone()
     (last,) = cursor.execute("SELECT max(last) FROM points WHERE stream=?", (stream,)).fetchone()
-    cursor.execute("DELETE FROM ops WHERE stream=? AND seq<=?", (stream, seq))
+    newest = "SELECT seq, sum(size) OVER (ORDER BY seq DESC) AS rows FROM ops WHERE stream=?"
+    (old,) = cursor.execute(f"SELECT max(seq) FROM ({newest}) WHERE rows>?", (stream, keep)).fetchone()
+    gone = "FROM ops WHERE stream=? AND seq<=?"
+    until = stream, min(seq, old or 0)
+    tickets = f"SELECT coalesce(sum(tickets), 0) {gone}"
+    cursor.execute(f"UPDATE streams SET dropped=dropped+({tickets}) WHERE id=?", (*until, stream))
+    cursor.execute(f"DELETE {gone}", until)
     cursor.execute("DELETE FROM points WHERE stream=? AND last<=?", (stream, (last or 0) - retain))
     cursor.execute(
         "DELETE FROM keys WHERE stream=? AND number <= (SELECT max(number) FROM "

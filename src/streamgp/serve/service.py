@@ -33,12 +33,14 @@ class Limits:
         streams: most streams.
         body: bytes of a request.
         retain: newest rows of a stream that are kept for its history.
+        keep: newest rows of a stream that are kept as they came, to be learned again after an upgrade.
         threads: streams that work at the same time.
     """
 
     streams: int = 1000
     body: int = 8 << 20
     retain: int = 100_000
+    keep: int = 10_000
     threads: int = max(8, 4 * (os.cpu_count() or 1))
 
     @property
@@ -85,7 +87,7 @@ class Service:
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self.pool, self.limits.retain, self._alarmed)
+        return Hosted(kept, self.journal, self.pool, self.limits.retain, self.limits.keep, self._alarmed)
 
     def _alarmed(self, stream: str, row: int, text: str) -> None:
         if self.webhook is not None:
@@ -144,7 +146,8 @@ class Service:
         made: list[int] = []
 
         def write(cursor: sqlite3.Cursor) -> None:
-            cursor.execute("INSERT INTO streams (name, tag, settings, seq) VALUES (?, ?, ?, 0)", (name, tag, body))
+            values = name, tag, body, 0 if state is None else None
+            cursor.execute("INSERT INTO streams (name, tag, settings, seq, dropped) VALUES (?, ?, ?, 0, ?)", values)
             made.extend(cursor.execute("SELECT last_insert_rowid()").fetchone())
             if state is not None:
                 cursor.execute("INSERT INTO snapshots VALUES (?, 0, ?)", (made[-1], state))
