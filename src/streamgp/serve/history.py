@@ -55,15 +55,15 @@ def answered(points: FloatArray, rows: int, most: int, drift: Sequence[DriftEven
 
 def _scores(points: FloatArray) -> Iterator[ScoredRows]:
     size = max(-(-len(points) // SCORED_PARTS), LEAST_SCORED)
-    starts = np.arange(0, len(points), size)
-    if not len(starts):
+    starts = range(0, len(points), size)
+    if not starts:
         return
     with np.errstate(over="ignore"):  # an error whose square is infinite is answered as null
-        found = tally.scored(np.add.reduceat(tally.counted(*points[:, 1:].T), starts, axis=0))
+        found = tally.scored(np.add.reduceat(tally.counted(*points[:, 1:].T), list(starts), axis=0))
     for start, rows, rmse, coverage in zip(starts, found.rows, found.rmse, found.coverage, strict=True):
-        first, last = points[start, 0], points[min(start + size, len(points)) - 1, 0]
+        numbers = points[start : start + size, 0]
         scores = (float(rmse), float(coverage)) if rows else (None, None)
-        yield ScoredRows(int(first), int(last), int(rows), *scores)
+        yield ScoredRows(int(numbers[0]), int(numbers[-1]), int(rows), *scores)
 
 
 def _extremes(points: FloatArray) -> list[int]:

@@ -327,9 +327,11 @@ class Hosted:
         for group in self._journal.ops(self.id, first - 1, GROUP):
             ops = [OPS.decode(body) for _, body in group]
             for (seq, _), op, outcome in zip(group, ops, learner.apply_all(ops), strict=True):
-                # Targets of rows that came before the first one here.
-                known = Outcome(TargetsAnswer([], 0, 0)) if isinstance(outcome, RefusedError) else outcome
-                done.append(Done(Asked(None, op), seq, known, b""))
+                if isinstance(outcome, RefusedError):
+                    if op.kind != "targets" or first == 1:
+                        raise error
+                    outcome = Outcome(TargetsAnswer([], 0, 0))  # of rows that came before the first one here
+                done.append(Done(Asked(None, op), seq, outcome, b""))
         told = f"{str(error).partition(';')[0]}; the stream was learned again from its last {learner.rows:,} rows"
         done[-1].outcome.notes.append(Note("model", learner.rows, told))
         LOG.warning("stream %s: %s", self.name, told)
