@@ -112,7 +112,7 @@ def disk() -> dict[str, Any]:
                 full[0] += 1
 
             try:
-                found = run(server, scripts, 41, 0, 600, disturb)
+                found = run(server, scripts, 40, 0, 600, disturb)  # an even number: in the end there is room
             finally:
                 server.close()
             check(found[:2], expected, scripts)

@@ -36,6 +36,7 @@ LOG = logging.getLogger("streamgp.serve")
 T = TypeVar("T")
 Became = list[tuple[Asked | Call, Any]]  # what became of requests: an answer, or an error
 MOST_WAITING = 64  # requests in the queue of a stream
+GATHERED = 4  # rounds of the loop before a group is taken
 GROUP = 32  # requests that are learned and journaled together
 GROUP_ROWS = 10_000  # rows beyond which no more requests join them
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
@@ -124,6 +125,8 @@ class Hosted:
         """Do what waits, until nothing does."""
         loop = asyncio.get_running_loop()
         while self._queue or self._is_look_due():
+            for _ in range(GATHERED):  # meanwhile the loop answers, and hands over what clients send at the same time
+                await asyncio.sleep(0)
             group = [] if self._is_look_due() else self._taken()
             try:
                 became = await loop.run_in_executor(self._pool, self._turn, group)
@@ -137,7 +140,6 @@ class Hosted:
                     asked.future.exception()  # whether somebody waits for it or not
                 else:
                     asked.future.set_result(result)
-            await asyncio.sleep(0)  # what clients send upon their answers is taken together
         self._task = None
 
     def _is_look_due(self) -> bool:
