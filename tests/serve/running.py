@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -23,25 +24,39 @@ JSON = {"Content-Type": "application/json"}
 
 
 @contextlib.contextmanager
-def in_process(folder, origins=(), host="127.0.0.1", webhook="", **limits):
+def in_process(folder, origins=(), host="127.0.0.1", webhook="", base="/", **limits):
     """A client of a server in this process."""
     service = Service(folder, Limits(**{"threads": 4} | limits), webhook=webhook)
     urls = []
     listening = listening_on(host, 0)
-    server = server_of(service, listening, origins, urls.append)
+    server = server_of(service, listening, origins, urls.append, base)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
         while not urls:
             time.sleep(0.005)
         with httpx.Client(base_url=urls[0], timeout=60) as client:
-            client.service = service
+            client.service, client.server = service, server
             yield client
     finally:
         server.should_exit = True
         thread.join(timeout=60)
         service.close()
         listening.close()
+
+
+def asked(client, ask):
+    """Call something in the server's loop that gives a future; the one here gets its result."""
+
+    async def done():
+        return await ask()
+
+    return asyncio.run_coroutine_threadsafe(done(), client.server.loop)
+
+
+def in_turn(client, stream, call):
+    """What a call in the turn of a stream returns."""
+    return asked(client, lambda: stream.call(call)).result(60)
 
 
 class Server:

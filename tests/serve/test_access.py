@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import socket
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -102,6 +103,27 @@ def test_tokens_are_kept_as_digests_only_and_compared_in_constant_time(tmp_path,
         assert client.get("/v1/streams", headers={"Authorization": f"Basic {token}"}).status_code == 401
     assert compared
     assert hmac is access.hmac
+
+
+def test_a_token_has_a_name_and_the_day_of_its_last_use(tmp_path):
+    token = create_token(tmp_path, "read", "dashboard")
+    create_token(tmp_path, "write")
+    assert [(one.name, one.used) for one in list_tokens(tmp_path)] == [("dashboard", ""), ("", "")]
+    before = time.strftime("%Y-%m-%d", time.gmtime())
+    with in_process(tmp_path) as client:
+        headers = {"Authorization": f"Bearer {token}"}
+        assert client.get("/v1/streams", headers=headers).status_code == 200
+        assert client.delete("/v1/streams/s", headers=headers).status_code == 403
+    used, unused = list_tokens(tmp_path)
+    assert used.used in (before, time.strftime("%Y-%m-%d", time.gmtime()))
+    assert unused.used == ""
+    shown = CliRunner().invoke(app, ["token", "list", "--data", str(tmp_path)]).output.splitlines()
+    assert shown[0].endswith(f"{used.used}  dashboard")
+    assert shown[1].endswith("unused")
+    for name in ("x" * 61, "two\nlines"):
+        with pytest.raises(ValueError, match="the name of a token is one line of up to 60 characters"):
+            create_token(tmp_path, "read", name)
+    assert len(list_tokens(tmp_path)) == 2
 
 
 def test_a_token_can_be_made_and_revoked_while_the_server_runs(tmp_path, monkeypatch):

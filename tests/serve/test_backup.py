@@ -18,7 +18,7 @@ def test_a_copy_of_a_running_server_is_served_with_the_same_answers(tmp_path):
         path = created(client)
         client.post(f"{path}/rows", json=rows(60))
         for _ in range(2):  # the second replaces the first
-            (copy,) = back_up(tmp_path / "data", tmp_path / "copy")
+            copy = back_up(tmp_path / "data", tmp_path / "copy")
         assert stat.S_IMODE(copy.stat().st_mode) == 0o600
         assert [found.name for found in copy.parent.iterdir()] == ["streamgp.sqlite"]
         expected = client.post(f"{path}/rows", json=rows(5, 60)).json()
@@ -27,13 +27,25 @@ def test_a_copy_of_a_running_server_is_served_with_the_same_answers(tmp_path):
         assert client.post(f"{path}/rows", json=rows(5, 60)).json() == expected
 
 
+def test_the_files_of_several_workers_are_told_and_left_alone(tmp_path):
+    with in_process(tmp_path):
+        pass
+    (tmp_path / "streamgp-1.sqlite").write_bytes(b"")
+    with (
+        pytest.raises(JournalError, match=r"the files of several workers \(streamgp-1.sqlite\); serve it once with"),
+        in_process(tmp_path),
+    ):
+        pass
+    assert (tmp_path / "streamgp-1.sqlite").read_bytes() == b""
+
+
 def test_what_cannot_be_copied_is_told_and_the_last_copy_stays(tmp_path):
     with pytest.raises(JournalError, match="holds no data of streamgp serve; give the folder with --data"):
         back_up(tmp_path, tmp_path / "copy")
     data = tmp_path / "data"
     with in_process(data):
         pass
-    (copy,) = back_up(data, tmp_path / "copy")
+    copy = back_up(data, tmp_path / "copy")
     before = copy.read_bytes()
     with pytest.raises(JournalError, match="is the data folder itself; give another folder with --to"):
         back_up(data, data / ".." / "data")
@@ -49,7 +61,7 @@ def test_what_cannot_be_copied_is_told_and_the_last_copy_stays(tmp_path):
 
 
 def test_a_stream_of_a_format_that_is_not_read_says_so_and_can_be_replaced_or_deleted(tmp_path, monkeypatch):
-    with in_process(tmp_path) as client:
+    with in_process(tmp_path, keep=0) as client:
         for name in ("a", "b", "c"):
             client.post(f"{created(client, name)}/rows", json=rows(30))
         saved = client.get("/v1/streams/c/snapshot").content

@@ -15,7 +15,7 @@ from streamgp.cli.app import app
 from streamgp.serve.journal import NAME
 from streamgp.serve.messages import RefusedError
 from tests.serve.killing import Killable, check, run, script
-from tests.serve.running import Server, created, in_process, rows, settled
+from tests.serve.running import Server, created, in_process, in_turn, rows, settled
 
 
 def undisturbed(folder, scripts, seed=0):
@@ -30,7 +30,7 @@ def undisturbed(folder, scripts, seed=0):
 def allow(journal, pages):
     """Let the file have no more than so many pages; those that it has, it keeps."""
     with contextlib.suppress(RefusedError):  # of others that are written in the same transaction
-        journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchall() and None).result()
+        journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchall() and None)
 
 
 @pytest.mark.more
@@ -157,7 +157,7 @@ def test_the_file_of_another_program_is_refused(tmp_path):
     new.executescript(f"PRAGMA application_id={0x73677031}; PRAGMA user_version=9; CREATE TABLE a (b);")
     new.close()
     with (
-        pytest.raises(OSError, match="has version 9, this streamgp reads 2; serve it with the streamgp that wrote it"),
+        pytest.raises(OSError, match="has version 9, this streamgp reads 3; serve it with the streamgp that wrote it"),
         in_process(tmp_path / "new"),
     ):
         pass
@@ -170,32 +170,34 @@ def test_a_folder_that_cannot_be_written_is_refused_with_a_sentence(tmp_path):
     assert "cannot be used" in done.output
 
 
-def test_history_outlives_the_journal_thinned_out(tmp_path):
-    with in_process(tmp_path, retain=200) as client:
+def test_rows_beyond_the_retention_are_dropped_and_scores_of_all_stay(tmp_path):
+    with in_process(tmp_path, retain=200, keep=0) as client:
         path = created(client)
         table = rows(3000)
         table[500]["y"] = 100.0
         for at in range(0, 3000, 50):
             client.post(f"{path}/rows", json=table[at : at + 50])
         stream = client.service.streams["s"]
-        stream.call(stream.save).result()
+        in_turn(client, stream, stream.save)
         journal = client.service.journal
-        assert len(journal.points(stream.id, 10**6)) < 400
+        scores = client.get(path).json()["scores"]
+        assert len(journal.points(stream.id, 10**6)) == 200
         assert journal.read("SELECT count(*) FROM ops") == [(0,)]  # the snapshot has all of them
         found = client.get(f"{path}/history", params={"rows": 3000, "points": 200}).json()
-        assert found["rows"] == 3000
-        assert 100.0 in found["observed"]
-        assert sum(part["rows"] for part in found["scores"]) >= 2998
+        assert found["rows"] == 200
+        assert found["row"][-1] == 3000
+        assert sum(part["rows"] for part in found["scores"]) == 200
     with in_process(tmp_path, retain=200) as client:
         assert settled(client)["rows"] == 3000
+        assert client.get(path).json()["scores"] == scores
 
 
 def test_requests_that_a_snapshot_has_are_forgotten_and_keys_history_and_events_stay(tmp_path):
     key = {"Idempotency-Key": "monday"}
-    with in_process(tmp_path) as client:
+    with in_process(tmp_path, keep=0) as client:
         path, stream = created(client), client.service.streams["s"]
         first = client.post(f"{path}/rows", json=rows(30), headers=key)
-        stream.call(stream.save).result()
+        in_turn(client, stream, stream.save)
         client.post(f"{path}/rows", json=rows(5, 30))
         assert client.service.journal.read("SELECT seq FROM ops") == [(2,)]
         stream.save = lambda: b""  # as after kill -9
@@ -247,7 +249,7 @@ def test_the_oldest_idempotency_keys_are_forgotten_by_number_and_by_size(tmp_pat
 
         def known():
             stream._saved = -1
-            stream.call(stream.save).result()
+            in_turn(client, stream, stream.save)
             return [key for (key,) in client.service.journal.read("SELECT key FROM keys ORDER BY number")]
 
         for number in range(6):
@@ -261,7 +263,7 @@ def test_the_oldest_idempotency_keys_are_forgotten_by_number_and_by_size(tmp_pat
 
 
 def test_a_stream_whose_snapshot_is_damaged_fails_alone_with_a_sentence(tmp_path):
-    with in_process(tmp_path) as client:
+    with in_process(tmp_path, keep=0) as client:
         for name in ("good", "bad"):
             client.post(f"{created(client, name)}/rows", json=rows(60))
     db = sqlite3.connect(tmp_path / NAME)

@@ -80,7 +80,10 @@ def test_an_abnormal_row_is_an_event_a_change_and_a_count(client):
     assert event["text"].startswith("alarm, one row: 60 observed, ")
     detail = client.get(path).json()
     assert {"row": 301, "event": event["text"], "kind": "alarm"} in detail["drift"]
-    assert f'streamgp_alarms_total{{stream="strange"}} {detail["health"]["alarms"]}' in client.get("/metrics").text
+    assert (
+        f'streamgp_alarms_total{{stream="strange"}} {detail["health"]["alarms"]}'
+        in client.get("/metrics?streams=*").text
+    )
 
 
 def test_a_listener_that_comes_back_gets_what_it_missed_and_nothing_twice(client):

@@ -1,14 +1,12 @@
-"""History: thinning keeps extremes, blocks keep sums, and the journal keeps a bounded number of them."""
+"""History: thinning keeps extremes, and parts have the scores of their rows."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgp.serve import history
-from streamgp.serve.journal import Journal, _fold
 
 NUMBERS = st.one_of(st.just(np.nan), st.floats(-1e6, 1e6))
 POINTS = st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=60).map(
@@ -28,62 +26,35 @@ def test_thinned_points_are_some_of_them_in_order_with_the_extremes_of_all(point
         assert kept[:, 1].min() == points[:, 1].min()
 
 
-@given(points=POINTS, cut=st.integers(1, 59))
-def test_a_merged_block_is_the_block_of_all_its_rows(points, cut):
-    parts = [part for part in (points[:cut], points[cut:]) if len(part)]
-    merged = history.merged(np.array([history.summarized(part) for part in parts]))
-    whole = history.summarized(points)
-    np.testing.assert_allclose(merged[: history.SUMS], whole[: history.SUMS], rtol=1e-12)
-    if np.isfinite(points[:, 1]).all():
-        pick = slice(history.SUMS + 1, None, history.POINT)
-        assert sorted(merged[pick]) == sorted(whole[pick])
+@given(points=POINTS, rows=st.integers(1, 70))
+def test_the_scores_of_parts_are_those_of_their_rows(points, rows):
+    found = history.answered(points, rows, 1000, [])
+    newest = points[-rows:]
+    assert found.row == newest[:, 0].tolist()
+    assert [(part.from_row, part.to_row) for part in found.scores] == [
+        (newest[at, 0], newest[min(at + 25, len(newest)) - 1, 0]) for at in range(0, len(newest), 25)
+    ]
+    for part in found.scores:
+        own = newest[(newest[:, 0] >= part.from_row) & (newest[:, 0] <= part.to_row)]
+        known = own[np.isfinite(own[:, 1]) & np.isfinite(own[:, 2])]
+        assert part.rows == len(known)
+        if len(known):
+            np.testing.assert_allclose(part.rmse, np.sqrt(np.mean((known[:, 1] - known[:, 2]) ** 2)), rtol=1e-12)
+            inside = np.mean((known[:, 3] <= known[:, 1]) & (known[:, 1] <= known[:, 4]))
+            np.testing.assert_allclose(part.coverage, inside, rtol=1e-12)
 
 
-def test_a_block_is_scored_as_its_rows_are():
-    rng = np.random.default_rng(0)
-    points = np.column_stack([np.arange(1, 101), *rng.normal(size=(2, 100)), np.full(100, -1.0), np.full(100, 1.0)])
-    points[7, 1] = points[8, 2] = np.nan
-    _, _, rows, squared, inside = history.summarized(points)[: history.SUMS]
-    known = [point for point in points if not np.isnan(point[1:3]).any()]
-    assert rows == len(known) == 98
-    assert squared == pytest.approx(sum((y - mean) ** 2 for _, y, mean, _, _ in known))
-    assert inside == sum(low <= y <= high for _, y, _, low, high in known)
+def test_a_long_history_is_scored_in_sixty_parts_without_a_gap():
+    points = np.column_stack([np.arange(1, 5001), *np.ones((4, 5000))])
+    scores = history.answered(points, 10**6, 10, []).scores
+    assert len(scores) == 60
+    assert [part.from_row for part in scores] == [1, *(part.to_row + 1 for part in scores[:-1])]
+    assert scores[-1].to_row == sum(part.rows for part in scores) == 5000
 
 
 def test_the_largest_numbers_there_are_have_extremes_and_an_infinite_error():
     targets = [np.nan, 1.5e308, 1.7e308, -1.6e308, np.nan]
     points = np.column_stack([np.arange(1, 6), targets, *np.zeros((3, 5))])
     assert history.thinned(points, 2)[:, 0].tolist() == [3.0, 4.0]
-    halves = np.array([history.summarized(points[:3]), history.summarized(points[3:])])
-    for block in (history.summarized(points), history.merged(halves)):
-        assert block[2 : history.SUMS].tolist() == [3.0, np.inf, 0.0]
-        assert block[history.SUMS :: history.POINT].tolist() == [3.0, 4.0]
-
-
-def test_blocks_are_merged_so_that_a_long_history_stays_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "MOST_BLOCKS", 8)
-    journal = Journal(tmp_path)
-    try:
-        last = 0
-        for _ in range(40):
-            points = np.column_stack([np.arange(last + 1, last + 1001), *np.ones((4, 1000))])
-            points[500, 1] = last
-
-            def write(cursor, points=points):
-                cursor.execute(
-                    "INSERT INTO points VALUES (1, ?, ?, 1, ?)",
-                    (int(points[0, 0]), int(points[-1, 0]), points.tobytes()),
-                )
-                _fold(cursor, 1, int(points[-1, 0]))
-
-            journal.write(write).result()
-            last += 1000
-        blocks = journal.blocks(1)
-        assert len(blocks) < 8 * 5
-        assert blocks[0, 0] == 1
-        assert blocks[-1, 1] == last
-        assert np.all(blocks[1:, 0] == blocks[:-1, 1] + 1)
-        assert blocks[:, 2].sum() == last
-        assert blocks[:, history.SUMS + 1 :: history.POINT].max() == last - 1000
-    finally:
-        journal.close()
+    (part,) = history.answered(points, 5, 10, []).scores
+    assert (part.rows, part.rmse, part.coverage) == (3, np.inf, 0.0)

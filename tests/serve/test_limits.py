@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 import threading
 import time
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
 
@@ -196,26 +201,6 @@ def test_a_stream_that_has_become_too_large_fails_alone_and_is_never_built(tmp_p
             assert settled(client, name)["state"] == "failed"
 
 
-def test_what_takes_long_to_build_holds_up_no_other_stream(tmp_path, monkeypatch):
-    go, radius = threading.Event(), Reservoir.drawn_radius
-
-    def waiting(self):
-        assert go.wait(30)
-        return radius(self)
-
-    monkeypatch.setattr(Reservoir, "drawn_radius", waiting)
-    slow = {"target": "y", "model": "SGDESN", "settings": {"units": 110, "tune": False}}
-    with in_process(tmp_path, threads=1) as client, ThreadPoolExecutor(3) as many:
-        puts = [many.submit(client.put, f"/v1/streams/slow{i}", json=slow) for i in range(3)]
-        while len(client.service.streams) < 3:
-            time.sleep(0.01)
-        assert client.post(f"{created(client, 'other')}/rows", json=rows(5)).status_code == 200
-        assert not any(put.done() for put in puts)
-        go.set()
-        assert [put.result().status_code for put in puts] == [201] * 3
-        assert client.post("/v1/streams/slow0/rows", json=rows(30)).json()["seen"] == 30
-
-
 def test_many_clients_of_one_stream_get_every_row_number_once(tmp_path):
     with in_process(tmp_path) as client, ThreadPoolExecutor(8) as many:
         path = created(client)
@@ -230,11 +215,39 @@ def test_a_server_stops_while_a_stream_is_at_work_and_keeps_what_was_answered(tm
         client.post(f"{other}/rows", json=rows(5))
         post = one.submit(client.post, f"{path}/rows", json=rows(1, target="slow"))
         end = time.monotonic() + 20
-        while not client.service.streams["slow"]._working and time.monotonic() < end:
+        while client.service.streams["slow"]._task is None and time.monotonic() < end:
+            time.sleep(0.01)
+        client.server.should_exit = True
+        with contextlib.suppress(httpx.TransportError):
+            assert post.result().status_code >= 500
+        while client.service._finished and time.monotonic() < end:
             time.sleep(0.01)
         assert not client.service.close()
         slow.set()
-        assert post.result().status_code == 503
     with in_process(tmp_path) as client:
         assert settled(client, "other")["rows"] == 5
         assert settled(client, "slow")["rows"] == 0
+
+
+@pytest.mark.parametrize("size", [2_000, 20_000_000])
+def test_a_client_that_sends_all_before_it_listens_sees_why_its_body_is_refused(tmp_path, size):
+    with in_process(tmp_path, body=1024) as client:
+        created(client)
+        for method, path in (("POST", "/v1/streams/s/rows"), ("PUT", "/v1/streams/s"), ("POST", "/v1/nothing")):
+            url = f"{str(client.base_url).rstrip('/')}{path}"
+            request = urllib.request.Request(url, bytes(size), {"Content-Type": "application/json"}, method=method)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=30)
+            assert refused.value.code == (404 if path == "/v1/nothing" else 413)
+            refused.value.close()
+
+
+def test_a_client_that_asks_before_it_sends_is_refused_at_once(tmp_path):
+    ask = (
+        b"POST /v1/streams/s/rows HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with in_process(tmp_path, body=1024) as client:
+        created(client)
+        with socket.create_connection((client.base_url.host, client.base_url.port), timeout=30) as one:
+            one.sendall(ask)
+            assert one.recv(65536).startswith(b"HTTP/1.1 413")

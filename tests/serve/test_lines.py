@@ -11,7 +11,7 @@ from streamgp.serve.access import create_token
 from streamgp.serve.line_protocol import points
 from streamgp.serve.messages import NAME
 from streamgp.serve.naming import of_series, of_topic
-from tests.serve.running import Server, created, in_process
+from tests.serve.running import created, in_process
 
 START = 1_700_000_000
 INFLUX = {"Content-Type": "text/plain; format=influx"}
@@ -162,18 +162,3 @@ def test_names_are_names_and_differ():
     import re
 
     assert all(re.fullmatch(NAME, name) for name in names)
-
-
-@pytest.mark.more
-def test_workers_take_the_lines_of_their_streams(tmp_path):
-    server = Server(tmp_path, "--workers", "2", wait=240)
-    try:
-        body = "".join(text(3, f"m{i}") for i in range(6))
-        assert server.client.post("/api/v2/write?precision=s", content=body).status_code == 204
-        found = server.client.get("/v1/streams").json()["streams"]
-        assert {one["name"]: one["rows"] for one in found} == {f"m{i}": 3 for i in range(6)}
-        answer = server.client.post("/api/v2/write", content="".join(f"n{i} a=1,b=2 1\n" for i in range(6)))
-        assert answer.status_code == 422
-        assert "there is no stream 'n" in answer.json()["message"]
-    finally:
-        server.stop()

@@ -101,3 +101,14 @@ def test_streams_that_cannot_wait_say_so(client):
     assert "keeps a memory" in client.post(f"{path}/predict", json=[{"x": 1}]).json()["error"]["message"]
     path = created(client, "nothing")
     assert client.post(f"{path}/targets", json=[{"ticket": "a", "value": 1}]).status_code == 409
+
+
+def test_rows_go_on_after_late_targets_have_passed_the_last_look_at_the_first_rows(tmp_path):
+    with in_process(tmp_path) as client:
+        path = created(client)
+        client.post(f"{path}/rows", json=rows(290))
+        tickets = [row["ticket"] for row in client.post(f"{path}/predict", json=[{"x": 3.0}] * 20).json()["rows"]]
+        client.post(f"{path}/targets", json=[{"ticket": ticket, "value": 0.9} for ticket in tickets])
+        answer = client.post(f"{path}/rows", json=rows(5, 290))
+        assert answer.status_code == 200
+        assert answer.json()["seen"] == 315

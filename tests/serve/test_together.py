@@ -1,20 +1,18 @@
-"""Requests that wait together are done together, short ones in the server's loop, and nobody can tell."""
+"""Requests that wait together are done together, and nobody can tell."""
 
 from __future__ import annotations
 
 import itertools
 import threading
-from concurrent.futures import Future
+import time
+from functools import partial
 
 import pytest
 
 from streamgp.job.pipeline import Pipeline
-from streamgp.serve import hosted
-from streamgp.serve import journal as journals
-from streamgp.serve.journal import Journal
 from streamgp.serve.learner import Learner, Note, Op
 from streamgp.serve.messages import RefusedError, StreamSettings, encode
-from tests.serve.running import created, in_process, rows
+from tests.serve.running import asked, created, in_process, rows
 
 SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
 
@@ -24,6 +22,13 @@ def learner(**settings):
     found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS, **settings), "t")
     found.apply(Op("rows", rows=rows(60)))
     return found
+
+
+def until(stream, waiting):
+    """So many requests wait."""
+    end = time.monotonic() + 30
+    while stream.waiting < waiting and time.monotonic() < end:
+        time.sleep(0.005)
 
 
 def learner_without_screening():
@@ -82,33 +87,6 @@ def test_a_note_on_earlier_rows_is_told_with_the_last_of_several_requests(monkey
     assert [[one.row for one in outcome.notes] for outcome in outcomes] == [[61], [], [5]]
 
 
-def test_what_the_loop_writes_is_on_disk_or_told_and_a_busy_journal_hands_it_to_its_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(journals, "SHORT", 1e9)
-    journal, told, late = Journal(tmp_path), [], Future()
-
-    def write(cursor):
-        cursor.execute("INSERT INTO probe (filler) VALUES (NULL)")
-
-    def bad(cursor):
-        cursor.execute("INSERT INTO absent VALUES (1)")
-
-    assert journal.write_here(write, told.append, late.set_result)
-    journal.commit_here()
-    assert told == [None]
-    assert journal.read("SELECT count(*) FROM probe") == [(1,)]
-    assert journal.write_here(write, told.append, late.set_result)
-    with journal._using:
-        journal.commit_here()
-        assert told == [None]
-    assert late.result(30) is None
-    assert journal.read("SELECT count(*) FROM probe") == [(2,)]
-    journal.write_here(bad, told.append, late.set_result)
-    journal.commit_here()
-    assert "no such table" in told[-1].message
-    assert not journal.write_here(write, told.append, late.set_result)  # until the thread has written again
-    journal.close()
-
-
 def test_a_bad_row_among_requests_done_together_is_refused_alone():
     found = learner().apply_all([Op("rows", rows=[row]) for row in (*rows(1), {"x": "hot", "y": 1.0}, *rows(1, 1))])
     assert [isinstance(outcome, RefusedError) for outcome in found] == [False, True, False]
@@ -122,26 +100,6 @@ def test_rows_up_to_the_one_from_which_on_a_model_is_built_are_calm():
     assert [found.is_calm(n) for n in (1, 3, 4, 20)] == [True, True, False, False]  # built from 64 of 80
     found.apply(Op("rows", rows=rows(20, 60)))
     assert found.is_calm(10)
-
-
-@pytest.mark.parametrize(("short", "place"), [(1e9, "loop"), (0.0, "thread")])
-def test_short_requests_are_done_in_the_loop_and_others_in_a_thread(tmp_path, monkeypatch, short, place):
-    names, apply_all = [], Learner.apply_all
-
-    def noting(self, ops):
-        names.append(threading.current_thread().name)
-        return apply_all(self, ops)
-
-    monkeypatch.setattr(Learner, "apply_all", noting)
-    monkeypatch.setattr(hosted, "SHORT", short)
-    monkeypatch.setattr(hosted, "LOOKED", 1e9)
-    with in_process(tmp_path) as client:
-        path = created(client)
-        client.post(f"{path}/rows", json=rows(60))
-        client.post(f"{path}/rows", json=rows(1, 60))
-        names.clear()
-        assert client.post(f"{path}/rows", json=rows(1, 61)).json()["seen"] == 62
-    assert [name.startswith("stream") for name in names] == [place == "thread"]
 
 
 def test_requests_that_wait_are_done_together_and_one_that_fails_spoils_no_other(tmp_path, monkeypatch):
@@ -161,11 +119,13 @@ def test_requests_that_wait_are_done_together_and_one_that_fails_spoils_no_other
         for bad in (2.0, 13.0):
             sizes.clear()
             go.clear()
-            waiting = stream.call(lambda: b"%d" % go.wait(30))
-            asked = [stream.ask(Op("rows", rows=[{"x": 1.0, "y": y}])) for y in (1.0, bad, 3.0)]
+            waiting = asked(client, lambda: stream.call(lambda: go.wait(30)))
+            ops = [Op("rows", rows=[{"x": 1.0, "y": y}]) for y in (1.0, bad, 3.0)]
+            found = [asked(client, partial(stream.ask, op)) for op in ops]
+            until(stream, 3)
             go.set()
-            assert waiting.result(30) == b"1"
-            problems = [one.exception(30) for one in asked]
+            assert waiting.result(30)
+            problems = [one.exception(30) for one in found]
             assert [str(problem) for problem in problems if problem] == (["halfway"] if bad == 13.0 else [])
             assert sizes[0] == 3
         assert client.get(path).json()["rows"] == 65
@@ -176,10 +136,11 @@ def test_a_key_that_is_repeated_while_its_first_request_waits_is_done_once(tmp_p
     with in_process(tmp_path) as client:
         path, stream = created(client), client.service.streams["s"]
         client.post(f"{path}/rows", json=rows(60))
-        stream.call(lambda: b"%d" % go.wait(30))
+        asked(client, lambda: stream.call(lambda: go.wait(30)))
         one = Op("rows", rows=rows(1))
-        first, again = (stream.ask(one, "k", b"digest") for _ in range(2))
-        other = stream.ask(one, "k", b"another")
+        first, again = (asked(client, lambda: stream.ask(one, "k", b"digest")) for _ in range(2))
+        other = asked(client, lambda: stream.ask(one, "k", b"another"))
+        until(stream, 3)
         go.set()
         assert first.result(30) == again.result(30)
         assert other.exception(30).code == "key_reused"

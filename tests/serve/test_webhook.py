@@ -65,10 +65,10 @@ def test_an_alarm_of_a_stream_is_posted_until_it_is_taken(tmp_path, receiver):
         client.post(f"{path}/rows", json=noisy[:300])
         before = client.get(path).json()["health"]["alarms"]
         client.post(f"{path}/rows", json=[noisy[300] | {"y": 60.0}])
-        until(lambda: f'streamgp_webhook_total{{result="delivered"}} {before + 1}\n' in client.get("/metrics").text)
+        until(lambda: f'streamgp_webhook_total{{result="delivered"}} {before + 1}.0\n' in client.get("/metrics").text)
         metrics = client.get("/metrics").text
-        assert 'streamgp_webhook_total{result="retried"} 2\n' in metrics
-        assert 'streamgp_webhook_total{result="failed"} 0\n' in metrics
+        assert 'streamgp_webhook_total{result="retried"} 2.0\n' in metrics
+        assert 'streamgp_webhook_total{result="failed"} 0.0\n' in metrics
     kind, body = receiver.bodies[-1]
     assert kind == "application/json"
     assert (body["event"], body["stream"], body["row"]) == ("alarm", "strange", 301)

@@ -24,11 +24,7 @@ from streamgp.tables.writing import WriteError
 SOURCES = Path(streamgp.__file__).parent
 # Modules that some system lacks, or, like select, that cannot do there what they do elsewhere; and who may use them.
 NOT_EVERYWHERE = {"fcntl", "grp", "msvcrt", "pwd", "resource", "select", "selectors", "termios", "winreg"}
-ALLOWED = {
-    ("contract/filelocks.py", "fcntl"),
-    ("contract/filelocks.py", "msvcrt"),
-    ("serve/connections.py", "resource"),
-}
+ALLOWED = {("contract/filelocks.py", "fcntl"), ("contract/filelocks.py", "msvcrt")}
 
 
 def nodes(kind):

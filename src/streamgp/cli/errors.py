@@ -13,7 +13,7 @@ import typer
 from streamgp.cli.settings import with_options
 
 USAGE, ROWS, OUTPUT, INTERRUPTED = 2, 3, 4, 130
-SERVER = ("starlette", "uvicorn", "msgspec", "httpx", "psutil")  # packages that come with the extra serve
+SERVER = ("starlette", "uvicorn", "msgspec", "httpx", "prometheus_client")  # packages that come with the extra serve
 TRACEBACK = "STREAMGP_TRACEBACK"  # a variable: show where an error was raised
 
 

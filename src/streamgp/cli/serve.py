@@ -21,28 +21,32 @@ def serve(
         int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")
     ] = 8650,
     retain: Annotated[
-        int, typer.Option(metavar="ROWS", min=100, help="Newest rows of a stream to keep; older ones are thinned out.")
+        int, typer.Option(metavar="ROWS", min=100, help="Newest rows of a stream to keep for its history.")
     ] = 100_000,
+    keep_rows: Annotated[
+        int, typer.Option(metavar="ROWS", min=0, help="Newest rows of a stream to keep for learning it again.")
+    ] = 10_000,
     max_streams: Annotated[int, typer.Option(metavar="N", min=1, help="How many streams there may be.")] = 1000,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1024, help="Largest request.")] = 8 << 20,
     threads: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="How many streams may do long work at once. Default: four per core."),
     ] = None,
-    workers: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Processes that share the streams.")] = 1,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
     ] = None,
+    base_url: Annotated[
+        str, typer.Option(metavar="PATH", help="Path below which a proxy shows the server, such as /gp/.")
+    ] = "/",
     webhook: Annotated[str, typer.Option(metavar="URL", help="Post each alarm there, as JSON.")] = "",
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
+    from streamgp.serve.server import serve as run
     from streamgp.serve.service import Limits
-    from streamgp.serve.workers import serve as run
 
-    limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
+    limits = Limits(max_streams, max_body, retain, keep_rows, threads or Limits.threads)
     run(
-        workers,
         data,
         host,
         port,
@@ -50,18 +54,18 @@ def serve(
         tuple(allow_origin or ()),
         ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
         webhook=webhook,
+        base=base_url,
     )
 
 
 def backup(
     data: Data,
-    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the copies go; earlier ones are replaced.")],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the copy goes; an earlier one is replaced.")],
 ) -> None:
-    """Copy a server's data, also while it runs; only you can read the copies."""
+    """Copy a server's data, also while it runs; only you can read the copy."""
     from streamgp.serve.backup import back_up
 
-    for path in back_up(data, to):
-        typer.echo(path)
+    typer.echo(back_up(data, to))
 
 
 token = typer.Typer(help="Make, list and revoke the tokens of a server.", no_args_is_help=True, rich_markup_mode=None)
@@ -74,21 +78,24 @@ def create(
     scope: Annotated[
         str, typer.Option(metavar="read|write|admin", help="What it may do; each includes the ones before.")
     ] = "write",
+    name: Annotated[str, typer.Option(metavar="TEXT", help="For people: what or who will use it.")] = "",
 ) -> None:
     """Make a token and print it. Only its digest is kept, so it cannot be shown again."""
     from streamgp.serve.access import create_token
 
-    typer.echo(create_token(data, scope))
+    typer.echo(create_token(data, scope, name))
 
 
 @token.command("list")
 @reported()
 def list_(data: Data) -> None:
-    """List the tokens: number, scope, when they were made."""
+    """List the tokens: number, scope, when they were made, the day of the last use, name."""
     from streamgp.serve.access import list_tokens
 
     for found in list_tokens(data):
-        typer.echo(f"{found.id}  {found.scope:<5}  {found.created}")
+        typer.echo(
+            f"{found.id}  {found.scope:<5}  {found.created}  {found.used or 'unused':<10}  {found.name}".rstrip()
+        )
 
 
 @token.command()

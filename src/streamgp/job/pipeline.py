@@ -357,6 +357,7 @@ class Pipeline:
             times: when they came, if models forget by time; None: when the last row came.
         """
         time, (p, kept) = self._moments([""] * len(y) if times is None else times), self._told(lines)
+        self.refused.leave_first()
         self.scored = self._counted(p, y, self._learn_late(lines, y, time), kept)
         self.times.add(times, len(y))
         self._mark_events()

@@ -67,6 +67,10 @@ class Refused(Kept):
         if time is not None:
             room[:, -3] = time
 
+    def leave_first(self) -> None:
+        """Look at the first rows no more: what was learned since cannot be learned again in its order."""
+        self._first = self._first[:0].copy()
+
     def look_back(self, rows: int) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """All rows so far with fill values struck out, to be taken again: inputs, targets and times.
 
@@ -82,7 +86,7 @@ class Refused(Kept):
         known = ~np.isnan(outliers.screened(none, y, False)[:, 0])
         wrong = known & np.isnan(outliers.without_fill_values(y, False)[:, 0])
         if rows == LOOK_BACK[-1]:
-            self._first = np.empty((0, first.shape[1]))
+            self.leave_first()
         if not wrong.any():
             return None
         first[wrong, -1], first[wrong, -2] = first[wrong, -2], np.nan

@@ -8,8 +8,8 @@ import ipaddress
 import secrets
 import sqlite3
 import time
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from streamgp.settings import option
 SCOPES = ("read", "write", "admin")  # each may do what those before it may
 PREFIX = "sgp_"
 KINDS = ("bearer", "token")  # of the header Authorization; InfluxDB's clients say Token
+LONGEST_NAME = 60  # characters
 LOOKED = 1.0  # seconds between two looks for new tokens
 REVOKED = "revoked"  # the scope of a token that is no more
 # Headers that proxies add.
@@ -34,12 +35,16 @@ class Token(NamedTuple):
         digest: SHA-256; a token has 256 random bits, so that no salt is needed.
         scope: what it may do.
         created: when.
+        name: for people; "": none.
+        used: the day of its last use; "": none yet.
     """
 
     id: int
     digest: bytes
     scope: str
     created: str
+    name: str
+    used: str
 
 
 class Access:
@@ -50,17 +55,21 @@ class Access:
     Args:
         journal: that keeps the digests.
         public: whether the server listens on such an address.
+        later: has something done in a thread; None: the days on which tokens are used are not kept.
     """
 
-    def __init__(self, journal: Journal, public: bool = False) -> None:
-        self._journal, self._public = journal, public
+    def __init__(
+        self, journal: Journal, public: bool = False, later: Callable[[Callable[[], None]], object] | None = None
+    ) -> None:
+        self._journal, self._public, self._later = journal, public, later
+        self._used: dict[int, str] = {}  # the last day that was kept
         self._made: list[Token] = []
         self._looked = -LOOKED
 
     def _all(self) -> list[Token]:
         """All tokens that were ever made."""
         if time.monotonic() - self._looked >= LOOKED:
-            rows = self._journal.read("SELECT id, digest, scope, created FROM tokens ORDER BY id")
+            rows = self._journal.read("SELECT id, digest, scope, created, name, used FROM tokens ORDER BY id")
             self._made, self._looked = [Token(*row) for row in rows], time.monotonic()
         return self._made
 
@@ -84,21 +93,34 @@ class Access:
         tokens = self.tokens()
         kind, _, given = headers.get("authorization", "").partition(" ")
         digest = digest_of(given.strip())
-        found = ""
+        found: Token | None = None
         for token in tokens:  # all of them, so that the time tells nothing
             if hmac.compare_digest(token.digest, digest) and kind.lower() in KINDS:
-                found = token.scope
-        if not found:
+                found = token
+        if found is None:
             raise RefusedError(
                 401,
                 "unauthorized",
                 "this server needs a token" if not given else "the token is not known here",
                 "send the header Authorization: Bearer TOKEN; make one with: streamgp token create --data DIR",
             )
-        if SCOPES.index(found) < SCOPES.index(scope):
+        self._note_use(found.id)
+        if SCOPES.index(found.scope) < SCOPES.index(scope):
             raise RefusedError(
-                403, "forbidden", f"the token has the scope {found}, this needs {scope}", "use another token"
+                403, "forbidden", f"the token has the scope {found.scope}, this needs {scope}", "use another token"
             )
+
+    def _note_use(self, number: int) -> None:
+        """Keep the day on which a token is used."""
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        if self._later is None or self._used.get(number) == today:
+            return
+        self._used[number] = today
+
+        def write(cursor: sqlite3.Cursor) -> None:
+            cursor.execute("UPDATE tokens SET used=? WHERE id=?", (today, number))
+
+        self._later(partial(self._journal.write, write))
 
 
 def _refuse_strangers(headers: Mapping[str, str], peer: str) -> None:
@@ -127,21 +149,23 @@ def digest_of(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def create_token(folder: str | Path, scope: str) -> str:
+def create_token(folder: str | Path, scope: str, name: str = "") -> str:
     """Make a token; it is shown this once.
 
     Args:
         folder: of the service, which may be running.
         scope: "read", "write" or "admin".
+        name: for people, such as who has it.
     """
     option("scope", scope, SCOPES)
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"the name of a token is one line of up to {LONGEST_NAME} characters; got {name[:80]!r}")
     token = PREFIX + secrets.token_urlsafe(32)
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     def write(cursor: sqlite3.Cursor) -> None:
-        cursor.execute(
-            "INSERT INTO tokens (digest, scope, created) VALUES (?, ?, ?)", (digest_of(token), scope, created)
-        )
+        values = digest_of(token), scope, created, name
+        cursor.execute("INSERT INTO tokens (digest, scope, created, name) VALUES (?, ?, ?, ?)", values)
 
     _write(folder, write, create=True)
     return token
@@ -175,7 +199,7 @@ def revoke_token(folder: str | Path, number: int) -> int:
 def _write(folder: str | Path, write: Write, create: bool) -> None:
     journal = Journal(folder, create=create)
     try:
-        journal.write(write).result()
+        journal.write(write)
     except RefusedError as problem:
         raise OSError(f"{problem.message}; {problem.hint}") from None
     finally:

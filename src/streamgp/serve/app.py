@@ -6,25 +6,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.serve.access import Access
 from streamgp.serve.handlers import SNAPSHOT, answer
 from streamgp.serve.messages import Error, ErrorAnswer, RefusedError
-from streamgp.serve.metrics import Requests
+from streamgp.serve.metrics import Metrics
 from streamgp.serve.openapi import document
-from streamgp.serve.quick_rows import QuickRows
 from streamgp.serve.routes import PAGES, ROUTES, Endpoint
 from streamgp.serve.service import Service
-from streamgp.serve.siblings import Siblings
 
 LOG = logging.getLogger("streamgp.serve")
 SOON = 5  # seconds after which a client may ask again whether everything is compiled
@@ -42,25 +39,22 @@ SECURITY = {
 }
 
 
-def application(
-    service: Service, origins: tuple[str, ...] = (), public: bool = False, siblings: Siblings | None = None
-) -> ASGIApp:
+def application(service: Service, origins: tuple[str, ...] = (), public: bool = False, base: str = "/") -> ASGIApp:
     """The application of a service.
 
     Args:
         service: that does the work.
         origins: web sites that may read answers (CORS); none unless asked for.
         public: whether other machines can reach it, so that it needs a token in any case.
-        siblings: workers that share the streams with it.
+        base: the path below which a proxy shows it, "/gp/", whether the proxy takes that off or not.
     """
-    access, requests = Access(service.tokens, public), Requests()
+    access, metrics = Access(service.journal, public, service.slow.submit), Metrics(service)
 
     def guarded(endpoint: Endpoint, scope: str, path: str, longest: Longest) -> Endpoint:
         async def answered(request: Request) -> Response:
             began = time.perf_counter()
             try:
-                if siblings is None or not siblings.sends(request.headers):
-                    access.check(scope, request.headers, request.client.host if request.client else "")
+                access.check(scope, request.headers, request.client.host if request.client else "")
                 longest.check(request.headers.get("content-length", ""))
                 if service.cold and request.method in ("PUT", "POST"):
                     raise RefusedError(
@@ -73,47 +67,39 @@ def application(
                 response = await endpoint(Request(request.scope, longest.limited(request.receive)))
             except RefusedError as problem:
                 response = refused(problem)
-            requests.add(request.method, path, response.status_code, time.perf_counter() - began)
+            metrics.add(request.method, path, response.status_code, time.perf_counter() - began)
             return response
 
         return answered
 
     body = Longest(service.limits.body, "send it in parts, or raise --max-body")
     snapshot = Longest(service.limits.snapshot, "no stream of this server can be so large")
-    routes = []
-    for method, path, scope, endpoint, _, takes, *_ in ROUTES:
-        longest = snapshot if takes == SNAPSHOT else body
-        routes.append(Route(path, guarded(endpoint, scope, path, longest), methods=[method]))
-    routes += [Route(path, guarded(endpoint, "", path, body), methods=["GET"]) for path, endpoint in PAGES]
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for route in ROUTES:
+        longest = snapshot if route.takes == SNAPSHOT else body
+        endpoint = guarded(route.endpoint, route.scope, route.path, longest)
+        paths.setdefault(route.path, {})[route.method] = endpoint
+    paths |= {path: {"GET": guarded(endpoint, "", path, body)} for path, endpoint in PAGES}
     handlers: dict[Any, Any] = {HTTPException: _http_error, 500: _unexpected}
-    app = Starlette(routes=_by_path(routes), exception_handlers=handlers)
+    app = Starlette(routes=[_route(path, methods) for path, methods in paths.items()], exception_handlers=handlers)
     app.router.redirect_slashes = False
-    app.state.service, app.state.requests, app.state.siblings = service, requests, siblings
-    app.state.openapi = document(ROUTES)
-    whole: ASGIApp = app
+    app.state.service, app.state.metrics = service, metrics
+    app.state.openapi = document(ROUTES) | ({} if base == "/" else {"servers": [{"url": base.rstrip("/")}]})
+    whole: ASGIApp = app if base == "/" else Router([Mount(base, app), Mount("/", app)])
     if origins:
         from starlette.middleware.cors import CORSMiddleware
 
         whole = CORSMiddleware(whole, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-    return QuickRows(_hardened(whole), service, access, requests, SECURITY, refused)
+    return _hardened(whole)
 
 
-def _by_path(routes: list[Route]) -> list[Route]:
-    """Routes of one path as one, so that a wrong method is answered with those that there are."""
-    merged: dict[str, dict[str, Callable]] = {}
-    for route in routes:
-        for method in (route.methods or set()) - {"HEAD"}:
-            merged.setdefault(route.path, {})[method] = route.endpoint
+def _route(path: str, methods: dict[str, Endpoint]) -> Route:
+    """All methods of a path as one route, so that a wrong one is answered with those that there are."""
 
-    def chosen(by_method: dict[str, Callable]) -> Endpoint:
-        async def endpoint(request: Request) -> Response:
-            method = "GET" if request.method == "HEAD" else request.method
-            response: Response = await by_method[method](request)
-            return response
+    async def endpoint(request: Request) -> Response:
+        return await methods["GET" if request.method == "HEAD" else request.method](request)
 
-        return endpoint
-
-    return [Route(path, chosen(by_method), methods=list(by_method)) for path, by_method in merged.items()]
+    return Route(path, endpoint, methods=list(methods))
 
 
 def refused(problem: RefusedError) -> Response:

@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from threading import get_ident
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
 from streamgp.serve.learner import Op, Outcome
-
-T = TypeVar("T")
-
-
-class Awaited(Generic[T]):
-    """An answer that is awaited in the loop which runs at present, and may come from any thread.
-
-    Most answers come from the loop itself. They need no lock, and nobody has to be woken.
-    """
-
-    __slots__ = ("_future", "_loop", "_thread")
-
-    def __init__(self) -> None:
-        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
-        self._future: asyncio.Future[T] = self._loop.create_future()
-
-    def __await__(self) -> Any:
-        return self._future.__await__()
-
-    def running(self) -> bool:
-        return False
-
-    def set_running_or_notify_cancel(self) -> bool:
-        return not self._future.cancelled()
-
-    def done(self) -> bool:
-        return self._future.done()
-
-    def set_result(self, result: T) -> None:
-        self._settle(self._future.set_result, result)
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        self._settle(self._future.set_exception, exception)
-
-    def _settle(self, settle: Callable[[Any], None], value: Any) -> None:
-        if get_ident() == self._thread:
-            self._settle_here(settle, value)
-        elif not self._loop.is_closed():  # otherwise nobody waits any more
-            self._loop.call_soon_threadsafe(self._settle_here, settle, value)
-
-    def _settle_here(self, settle: Callable[[Any], None], value: Any) -> None:
-        if not self._future.done():  # a client that has gone away waits for nothing
-            settle(value)
 
 
 class Asked(Struct):

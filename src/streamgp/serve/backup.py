@@ -1,4 +1,4 @@
-"""Backup: a copy of a data folder as it is at one moment of each file, while the server may be running."""
+"""Backup: a copy of a data folder as it is at one moment, while the server may be running."""
 
 from __future__ import annotations
 
@@ -8,33 +8,28 @@ import sqlite3
 from pathlib import Path
 
 from streamgp.serve.journal import APPLICATION, NAME, JournalError
-from streamgp.serve.sharing import NUMBERED
 
-PRIVATE = 0o600  # the mode of the copies, as that of the data
+PRIVATE = 0o600  # the mode of the copy, as that of the data
 
 
-def back_up(folder: str | Path, to: str | Path) -> list[Path]:
-    """Copy all files of a data folder; each copy can be served or restored.
+def back_up(folder: str | Path, to: str | Path) -> Path:
+    """Copy the data of a server; the copy can be served or restored.
 
     Args:
         folder: of the server's data.
-        to: where the copies go; made if it is not there. Copies of the same names are replaced when the new ones are
-            complete.
+        to: the folder for the copy; made if it is not there. An earlier copy is replaced when the new one is complete.
 
     Returns:
-        The copies.
+        The copy.
     """
-    folder, to = Path(folder), Path(to)
-    found = [
-        path for path in sorted(folder.glob("streamgp*.sqlite")) if path.name == NAME or NUMBERED.fullmatch(path.name)
-    ]
-    if not found:
+    path, to = Path(folder) / NAME, Path(to)
+    if not path.exists():
         raise JournalError(f"{folder} holds no data of streamgp serve; give the folder with --data")
-    if to.resolve() == folder.resolve():
+    if to.resolve() == path.parent.resolve():
         raise JournalError(f"{to} is the data folder itself; give another folder with --to")
     try:
         to.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return [_copied(path, to / path.name) for path in found]
+        return _copied(path, to / NAME)
     except (sqlite3.Error, OSError) as error:
         if isinstance(error, JournalError):
             raise

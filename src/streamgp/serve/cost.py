@@ -18,8 +18,6 @@ from streamgp.contract.model import StreamModel
 from streamgp.encoded.model import Encoded
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import AUTO, Request
-from streamgp.process.compiled_model import CompiledModel
-from streamgp.process.memory import Reservoir
 from streamgp.serve.messages import RefusedError
 from streamgp.wrappers.columns import Columns
 from streamgp.wrappers.driftaware import DriftAware
@@ -31,7 +29,6 @@ ROW = 2e8  # multiplications of a row: some tenths of a second
 UNITS = 1000  # of a reservoir: its eigenvalues take a second or two, eight times as long for twice as many units
 MOVED = 2000  # basis points or weights of a model that adapts: a move takes about a second, and grows likewise
 KERNEL = 20_000  # terms of a kernel times inputs: beyond that, finding hyperparameters takes minutes
-QUICK = 100  # units that take milliseconds
 # Auto has every candidate for up to four choices of inputs, and some of the generation before.
 AUTO_SETS = 6
 
@@ -185,13 +182,3 @@ def _too_much(cost: Cost) -> tuple[str, str] | None:
 
 def _gib(size: int) -> str:
     return f"{size / 2**30:,.3g} GiB"
-
-
-def reservoirs(model: StreamModel) -> list[Reservoir]:
-    """The reservoirs of a model, and of those within it, that are not too large but take long to build."""
-    if isinstance(model, Composite):
-        return [part for one in model._models for part in reservoirs(one)]
-    memory = model._memory if isinstance(model, CompiledModel) else None
-    if not isinstance(memory, Reservoir) or memory.recurrent is not None:
-        return []
-    return [memory] if QUICK < memory.units <= UNITS else []

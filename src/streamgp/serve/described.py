@@ -9,8 +9,7 @@ import msgspec
 from streamgp.job.building import default_lags
 from streamgp.job.named import value_of
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import AUTO, MOST_PENDING, Request, told_of_columns
-from streamgp.process.memory import Reservoir
+from streamgp.job.request import MOST_PENDING, Request, told_of_columns
 from streamgp.serve import cost
 from streamgp.serve.messages import LONGEST_SETTING, ColumnSchema, RefusedError, StreamSettings
 from streamgp.settings import whole
@@ -89,17 +88,6 @@ def check_settings(settings: StreamSettings) -> None:
         raise
     except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
         raise RefusedError(422, "bad_settings", str(error), "GET /openapi.json describes the settings") from None
-
-
-def reservoirs(settings: StreamSettings) -> list[Reservoir]:
-    """The reservoirs of a stream's model that take long to build; none where the settings do not describe one."""
-    if settings.model == AUTO:
-        return []
-    try:
-        request = Request(settings.model, run_settings(settings), settings.horizon)
-        return cost.reservoirs(request.build(1))
-    except Exception:  # of whatever kind, as above; the stream says it when it is loaded
-        return []
 
 
 def refuse_waiting(pipeline: Pipeline) -> None:

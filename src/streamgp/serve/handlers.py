@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
@@ -22,7 +20,6 @@ from streamgp.serve.messages import (
     SETTINGS,
     TARGETS,
     Error,
-    ErrorAnswer,
     Healthz,
     RefusedError,
     StreamBrief,
@@ -34,13 +31,11 @@ from streamgp.serve.messages import (
 )
 from streamgp.serve.rows import JSON, MOST_ROWS, checked, decoded, media_type, read_rows
 from streamgp.serve.service import Service, check_name, new_tag
-from streamgp.serve.siblings import Siblings
 from streamgp.settings import FloatArray
 from streamgp.version import __version__
 
 MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
 LARGE = 1 << 16  # bytes of a body that is decoded in a thread, so that other requests do not wait
-BODY_SECONDS, SNAPSHOT_SECONDS = 60.0, 600.0  # in which a body must have come
 LONGEST_KEY = 200  # characters
 COMPILING = "compiling"  # the status of a server that is not ready yet
 LOOKED_AT = 20  # streams that a list has renewed
@@ -122,33 +117,6 @@ def _number(request: Request, parameter: Parameter) -> int:
     return value
 
 
-async def _body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
-    """The body, unless it takes too long to come; the request does not keep it."""
-    try:
-        async with asyncio.timeout(seconds):
-            return b"".join([part async for part in request.stream()])
-    except TimeoutError:
-        raise too_slow(seconds) from None
-
-
-def too_slow(seconds: float) -> RefusedError:
-    """A body that does not come."""
-    return RefusedError(408, "too_slow", f"the body did not come within {seconds:g} seconds", "send it again, in parts")
-
-
-async def _done(future: Future[T]) -> T:
-    return await asyncio.wrap_future(future)
-
-
-async def _elsewhere(request: Request, kind: type[T]) -> list[T]:
-    """What the other workers answer to the same request; nothing where one of them asks."""
-    siblings: Siblings | None = request.app.state.siblings
-    if siblings is None or siblings.sends(request.headers):
-        return []
-    bodies = await siblings.ask(request.url.path)
-    return [msgspec.json.decode(body, type=kind) for body in bodies]
-
-
 # Streams.
 
 
@@ -158,8 +126,7 @@ async def list_streams(request: Request) -> Response:
     for stream in stale[:LOOKED_AT]:  # for whoever asks next
         with contextlib.suppress(RefusedError):
             stream.call(stream.look)
-    others = [brief for found in await _elsewhere(request, StreamList) for brief in found.streams]
-    return answer(StreamList(sorted([*map(_brief, streams), *others], key=lambda brief: brief.name)))
+    return answer(StreamList(list(map(_brief, streams))))
 
 
 def _brief(stream: Hosted) -> StreamBrief:
@@ -183,10 +150,10 @@ def _brief(stream: Hosted) -> StreamBrief:
 
 async def put_stream(request: Request) -> Response:
     media_type(request.headers.get("content-type"))
-    settings = decoded(await _body(request), SETTINGS)
+    settings = decoded(await request.body(), SETTINGS)
     stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
     if new:
-        await _done(stream.call(stream.look))
+        await stream.call(stream.look)
     return answer(await _detail(_service(request), stream), 201 if new else 200)
 
 
@@ -197,11 +164,8 @@ async def get_stream(request: Request) -> Response:
 async def _detail(service: Service, stream: Hosted) -> StreamDetail:
     """What is known of a stream, looked up anew unless it is too busy."""
     if stream.view.stale or stream.view.state == "loading":
-        try:
-            looking = asyncio.wrap_future(stream.call(stream.look))
-            await asyncio.wait_for(asyncio.shield(looking), PATIENCE)
-        except (TimeoutError, RefusedError):
-            pass
+        with contextlib.suppress(TimeoutError, RefusedError):
+            await asyncio.wait_for(asyncio.shield(stream.call(stream.look)), PATIENCE)
     detail = stream.view.detail(stream.name, stream.settings)
     # The journal also knows of changes that models noticed which have been replaced since.
     noted = await asyncio.to_thread(service.journal.drift, stream.id)
@@ -212,7 +176,7 @@ async def _detail(service: Service, stream: Hosted) -> StreamDetail:
 
 async def delete_stream(request: Request) -> Response:
     stream = _stream(request)
-    await _done(stream.call(stream.remove, blind=True))
+    await stream.call(stream.remove, blind=True)
     _service(request).forget(stream)
     return Response(status_code=204)
 
@@ -235,7 +199,7 @@ async def post_targets(request: Request) -> Response:
 async def _post(request: Request, kind: str) -> Response:
     stream, key = _stream(request), key_of(request.headers)
     media = media_type(request.headers.get("content-type"))
-    body = await _body(request)
+    body = await request.body()
     if kind == "targets":
         if media != "json":
             raise RefusedError(
@@ -247,7 +211,7 @@ async def _post(request: Request, kind: str) -> Response:
         unit = request.query_params.get(PRECISION.name, PRECISION.default)
         read = partial(read_rows, body, media, unit)
         op = Op(kind, rows=await asyncio.to_thread(read) if large else read())
-    return answer(await stream.awaited(op, key, digest_of(kind, media, body) if key else b""))
+    return answer(await stream.ask(op, key, digest_of(kind, media, body) if key else b""))
 
 
 def key_of(headers: Mapping[str, str]) -> str:
@@ -274,33 +238,22 @@ def _targets(body: bytes) -> list[Target]:
 
 async def post_lines(request: Request) -> Response:
     """Write requests of InfluxDB's clients: each series is a stream."""
-    service, siblings = _service(request), request.app.state.siblings
+    service = _service(request)
     try:
-        body = lines.unpacked(await _body(request), request.headers.get("content-encoding", ""), service.limits.body)
+        body = lines.unpacked(await request.body(), request.headers.get("content-encoding", ""), service.limits.body)
         unit = request.query_params.get(PRECISION.name, PRECISION.default)
         read = partial(lines.by_series, body, unit)
         found = await asyncio.to_thread(read) if len(body) > LARGE else read()
-        own: list[lines.Series] = []
-        others: dict[int, list[str]] = {}
         for series in found:
             checked(series.rows)
-            worker = None if siblings is None else siblings.worker_of(series.stream)
-            if worker is None:
-                own.append(series)
-            elif siblings.sends(request.headers):  # it has every line, and each worker takes its own
-                continue
-            else:
-                others.setdefault(worker, []).append(series.stream)
-        for series in own:
-            if series.settings is None and service.streams.get(series.stream) is None:
+        new = {series.stream for series in found if service.streams.get(series.stream) is None}
+        for series in found:
+            if series.settings is None and series.stream in new:
                 raise lines.no_stream(series)
-        new = {series.stream for series in own if service.streams.get(series.stream) is None}
         if len(new) > lines.MOST_NEW:
             raise lines.too_many(len(new))
         full = service.full(len(new))  # then no new stream is made, and the lines of the others are learned
-        query = f"?{request.url.query}" if request.url.query else ""
-        waits: list[Awaitable[None]] = [_learned(service, one) for one in own if full is None or one.stream not in new]
-        waits += [_elsewhere_learned(siblings, worker, f"{request.url.path}{query}", body) for worker in others]
+        waits = [_learned(service, one) for one in found if full is None or one.stream not in new]
         outcomes = await asyncio.gather(*waits, return_exceptions=True)
         problems = [one for one in (*outcomes, full) if isinstance(one, BaseException)]
         for problem in problems:
@@ -323,14 +276,7 @@ async def _learned(service: Service, series: lines.Series) -> None:
         stream, _ = await asyncio.to_thread(service.create, series.stream, series.settings)
     else:
         stream = service.stream(series.stream)
-    await stream.awaited(Op("rows", rows=series.rows), series.key, series.key.encode())
-
-
-async def _elsewhere_learned(siblings: Siblings, worker: int, path: str, body: bytes) -> None:
-    status, found = await siblings.post(worker, path, body)
-    if status >= 300:
-        error = msgspec.json.decode(found, type=ErrorAnswer).error
-        raise RefusedError(status, error.code, error.message, error.hint)
+    await stream.ask(Op("rows", rows=series.rows), series.key, series.key.encode())
 
 
 # What has been.
@@ -344,9 +290,7 @@ async def get_history(request: Request) -> Response:
     rows, points = _number(request, ROWS), _number(request, POINTS)
 
     def read() -> bytes:
-        newer = journal.points(stream.id, rows)
-        older = journal.blocks(stream.id) if rows > len(newer) else history.NO_BLOCKS
-        return encode(history.answered(older, newer, rows, points, journal.drift(stream.id)))
+        return encode(history.answered(journal.points(stream.id, rows), rows, points, journal.drift(stream.id)))
 
     return answer(await asyncio.to_thread(read))
 
@@ -356,12 +300,12 @@ QUANTILES = TextParameter("quantiles", "0.1,0.5,0.9", "levels above 0 and below 
 
 
 async def get_forecast(request: Request) -> Response:
-    stream, builder = _stream(request), _service(request).workplace.builder
+    stream, slow = _stream(request), _service(request).slow
     defaults = {parameter.name: parameter.default for parameter in (AHEAD, QUANTILES)}
     asked = forecasts.Asked.of(request.query_params, defaults)
-    found = await _done(stream.call(lambda: stream.forecast(asked)))
+    found = await stream.call(lambda: stream.forecast(asked))
     if isinstance(found, forecasts.Series):
-        found = await _done(builder.submit(forecasts.over_time, stream.forecasting, found, asked))
+        found = await asyncio.wrap_future(slow.submit(forecasts.over_time, stream.forecasting, found, asked))
     return answer(found)
 
 
@@ -371,7 +315,7 @@ LAST = Parameter("rows", 100, 1, forecasts.KEPT)
 async def get_lines(request: Request) -> Response:
     """The last rows as line protocol."""
     stream, journal, rows = _stream(request), _service(request).journal, _number(request, LAST)
-    dated = await _done(stream.call(lambda: stream.dated(rows)))
+    dated = await stream.call(lambda: stream.dated(rows))
     if not dated:
         raise RefusedError(
             409,
@@ -425,7 +369,7 @@ async def get_events(request: Request) -> Response:
 
 async def get_snapshot(request: Request) -> Response:
     stream = _stream(request)
-    data = await _done(stream.call(stream.snapshot))
+    data = await stream.call(stream.snapshot)
     headers = {"Content-Disposition": f'attachment; filename="{stream.name}.sgp"'}
     return Response(data, media_type=SNAPSHOT, headers=headers)
 
@@ -435,27 +379,32 @@ async def put_snapshot(request: Request) -> Response:
     check_name(name)
     async with service.uploads:  # a large one takes several times its size
         # Apart from the threads that other requests and streams need: it may take long.
-        loaded = service.workplace.builder.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
+        loaded = service.slow.submit(Learner.of_run, b"".join([part async for part in request.stream()]), new_tag())
         learner = await asyncio.wrap_future(loaded)
     stream = await asyncio.to_thread(service.create_from, name, learner)
     if stream is not None:
         status = 201
-        await _done(stream.call(stream.look))
+        await stream.call(stream.look)
     else:
         status, stream = 200, service.stream(name)
         replaced = stream
-        await _done(stream.call(lambda: replaced.replace(learner), blind=True))
+        await stream.call(lambda: replaced.replace(learner), blind=True)
     return answer(await _detail(service, stream), status)
 
 
 # The server.
 
 
+STREAMS = TextParameter(
+    "streams", "", "names with commas between them, or * for all: their metrics, labelled, in place of totals"
+)
+
+
 async def get_metrics(request: Request) -> Response:
-    found = await asyncio.to_thread(metrics.text, _service(request), request.app.state.requests)
-    siblings: Siblings | None = request.app.state.siblings
-    if siblings is not None and not siblings.sends(request.headers):
-        found = metrics.added([found, *(body.decode() for body in await siblings.ask(request.url.path))])
+    asked, service = request.query_params.get(STREAMS.name, STREAMS.default), _service(request)
+    names = sorted(service.streams) if asked == "*" else asked.split(",")
+    streams = [service.stream(name) for name in names] if asked else None
+    found = await asyncio.to_thread(request.app.state.metrics.text, streams)
     return Response(found, media_type=metrics.MEDIA_TYPE)
 
 
@@ -468,14 +417,9 @@ async def get_readyz(request: Request) -> Response:
 
 
 async def _health(request: Request, fine: tuple[str, ...]) -> Response:
-    """The status of all workers together: trouble of one of them, or whether one compiles, or ok."""
     service = _service(request)
-    status = service.status()
-    own = Healthz(COMPILING if service.compiling and status == "ok" else status, __version__, len(service.streams))
-    found = [own, *await _elsewhere(request, Healthz)]
-    status = max((one.status for one in found), key=lambda status: (status != "ok", status != COMPILING))
-    streams = sum(one.streams for one in found)
-    return answer(Healthz(status, __version__, streams), 200 if status in fine else 503)
+    status = COMPILING if service.compiling and service.status() == "ok" else service.status()
+    return answer(Healthz(status, __version__, len(service.streams)), 200 if status in fine else 503)
 
 
 async def get_openapi(request: Request) -> Response:

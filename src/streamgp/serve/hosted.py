@@ -1,51 +1,46 @@
-"""A hosted stream: one writer, a bounded queue before it, and the journal behind it.
+"""A hosted stream: a bounded queue, a task that empties it, and the journal behind it.
 
-Requests are applied to the learner, then journaled with their answers, then answered. What comes meanwhile waits, and
-is done together. If requests cannot be journaled, the learner is loaded anew from what is on disk, so that memory never
-knows more than the disk. Short work is done in the server's loop, long work in a thread.
+What waits is taken together: a thread applies it to the learner and writes it with its answers, in one commit; then it
+is answered. If it cannot be written, the learner is loaded anew from what is on disk, so that memory never knows more
+than the disk.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import sqlite3
-import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, TypeVar
 
 import numpy as np
 
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.pipeline import Pipeline
-from streamgp.process.memory import Reservoir
 from streamgp.serve import events, forecasts
-from streamgp.serve.asked import Asked, Awaited, Call, Done
-from streamgp.serve.described import reservoirs
+from streamgp.serve.asked import Asked, Call, Done
 from streamgp.serve.events import Hub
 from streamgp.serve.forecasts import Asked as AskedForecast
 from streamgp.serve.forecasts import Forecasting, Series
 from streamgp.serve.journal import TABLES, Journal, Kept, stopping
-from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows
-from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, encode
+from streamgp.serve.learner import OPS, Learner, Note, Op, Outcome, refused_rows
+from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, TargetsAnswer, encode
 from streamgp.serve.view import RECENT, View, seen_by
-from streamgp.serve.workplace import Workplace
 from streamgp.serve.writing import Writing
 
 LOG = logging.getLogger("streamgp.serve")
 T = TypeVar("T")
+Became = list[tuple[Asked | Call, Any]]  # what became of requests: an answer, or an error
 MOST_WAITING = 64  # requests in the queue of a stream
+GATHERED = 4  # rounds of the loop before a group is taken
 GROUP = 32  # requests that are learned and journaled together
 GROUP_ROWS = 10_000  # rows beyond which no more requests join them
-# What is done in the server's loop, where other streams wait for it: at most this many rows, if late turns took less.
-FEW, SHORT = 32, 0.005
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
 SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot
-TIMED = 8  # of so many turns in the loop one is timed: to ask for processor time takes long on some systems
 LOOKED = 0.5  # seconds between two looks at a stream under load
 
 
@@ -55,8 +50,9 @@ class Hosted:
     Args:
         kept: as the journal knows it.
         journal: that keeps it.
-        workplace: where it works, in one thread at a time.
-        retain: rows that are kept one by one.
+        pool: where it works, in one thread at a time.
+        retain: rows of its history.
+        keep: rows that are kept as they came.
         alarmed: told of alarms: the name of the stream, the row, a sentence.
     """
 
@@ -64,8 +60,9 @@ class Hosted:
         self,
         kept: Kept,
         journal: Journal,
-        workplace: Workplace,
+        pool: Executor,
         retain: int,
+        keep: int,
         alarmed: Callable[[str, int, str], None],
     ) -> None:
         self.id, self.name, self.tag, self.seq = kept.id, kept.name, kept.tag, kept.seq
@@ -74,203 +71,132 @@ class Hosted:
         self.gone = False
         self.busy_seconds = 0.0
         self.noticed: Counter[str] = Counter()  # kinds of notes, since the server started
-        self._journal, self._workplace, self._retain, self._alarmed = journal, workplace, retain, alarmed
-        self._built = False
+        self._journal, self._pool, self._alarmed = journal, pool, alarmed
+        self._retain, self._kept_rows = retain, keep
         self._learner: Learner | None = None
         self._queue: deque[Asked | Call] = deque()
-        self._working = False
-        self._singly = 0  # requests that are done one by one, because some of them failed together
-        self._tried: set[str] = (
-            set()
-        )  # kinds of requests that this learner has done, so that nothing is left to compile
-        self._turns = 0
-        self._turn_seconds = 0.0  # of turns with few rows, of late
+        self._task: asyncio.Task[None] | None = None  # that empties the queue
         self._reporting: Pipeline | None = None  # that says what it does
-        self._lock = threading.Lock()
         self._owed = 0.0  # seconds of work since the last snapshot
         self._snapshot_seconds = 0.0
         self._saved = -1  # the position of the last snapshot
-        self._keys = 0  # the number of the last idempotency key; 0: not known yet
+        self._keys: int | None = None  # the number of the last idempotency key; None: not known yet
         self.view = View(state="loading")
         self._looked = 0.0
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.newest: tuple[float, ...] | None = None  # row, target, mean, lower and upper, since the server started
 
-    # The queue.
+    # The queue, in the server's loop.
 
-    def ask(self, op: Op, key: str = "", digest: bytes = b"") -> Future[bytes]:
+    def ask(self, op: Op, key: str = "", digest: bytes = b"") -> asyncio.Future[bytes]:
         """Have a request done; the future gets its answer when it is on disk."""
-        future: Future[bytes] = Future()
-        self._put(Asked(future, op, key, digest))
-        return future
+        return self._put(Asked(asyncio.get_running_loop().create_future(), op, key, digest))
 
-    def awaited(self, op: Op, key: str = "", digest: bytes = b"") -> Awaited[bytes]:
-        """Have a request done whose answer is awaited in the server's loop."""
-        future: Awaited[bytes] = Awaited()
-        self._put(Asked(future, op, key, digest))
-        return future
-
-    def call(self, call: Callable[[], T], blind: bool = False) -> Future[T]:
+    def call(self, call: Callable[[], T], blind: bool = False) -> asyncio.Future[T]:
         """Have something else done in the stream's turn; see Call."""
-        future: Future[T] = Future()
-        self._put(Call(future, call, blind))
-        return future
+        return self._put(Call(asyncio.get_running_loop().create_future(), call, blind))
 
     def load(self) -> None:
         """Have the state loaded in the background."""
-        self._put(Call(Future(), lambda: b""))
+        self.call(lambda: b"")
 
     @property
     def waiting(self) -> int:
         return len(self._queue)
 
-    def _put(self, asked: Asked | Call) -> None:
-        with self._lock:
-            if self.gone:
-                raise unknown(self.name)
-            if len(self._queue) >= MOST_WAITING:
-                raise RefusedError(
-                    429,
-                    "busy",
-                    f"{MOST_WAITING} requests wait for {self.name} already",
-                    "wait for answers before you send more, or send several rows at once",
-                    retry_after=max(1, round(self.view.pace * MOST_WAITING)),
-                )
-            self._queue.append(asked)
-            if not self._working:
-                self._working = True
-                self._begin()
+    def _put(self, asked: Asked | Call) -> asyncio.Future[Any]:
+        if self.gone:
+            raise unknown(self.name)
+        if len(self._queue) >= MOST_WAITING:
+            raise RefusedError(
+                429,
+                "busy",
+                f"{MOST_WAITING} requests wait for {self.name} already",
+                "wait for answers before you send more, or send several rows at once",
+                retry_after=max(1, round(self.view.pace * MOST_WAITING)),
+            )
+        self._queue.append(asked)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        future: asyncio.Future[Any] = asked.future
+        return future
 
-    def _begin(self) -> None:
-        """Have a turn: in the server's loop, which looks whether it is short, or in a thread."""
-        if self._learner is None or not self._workplace.soon(self._turn):
-            self._aside(self._workplace.pool, self._turn_aside)
+    async def _work(self) -> None:
+        """Do what waits, until nothing does."""
+        loop = asyncio.get_running_loop()
+        while self._queue or self._is_look_due():
+            for _ in range(GATHERED):  # meanwhile the loop answers, and hands over what clients send at the same time
+                await asyncio.sleep(0)
+            group = [] if self._is_look_due() else self._taken()
+            try:
+                became = await loop.run_in_executor(self._pool, self._turn, group)
+            except RuntimeError:  # there are no threads any more
+                became = [(asked, stopping()) for asked in group]
+            for asked, result in became:
+                if asked.future.done():  # its client has gone away
+                    continue
+                if isinstance(result, BaseException):
+                    asked.future.set_exception(result)
+                    asked.future.exception()  # whether somebody waits for it or not
+                else:
+                    asked.future.set_result(result)
+        self._task = None
 
-    def _is_short(self) -> bool:
-        """Whether what waits takes no longer than other streams can wait."""
-        learner = self._learner
-        if (
-            learner is None
-            or self._turn_seconds >= SHORT
-            or self._journal.trouble is not None
-            or self._is_snapshot_due()
-        ):
-            return False
-        rows = 0
-        for asked in list(self._queue)[:GROUP]:
-            if not isinstance(asked, Asked) or asked.op.kind not in self._tried:
-                return False
-            rows += asked.op.size
-        return rows <= FEW and learner.is_calm(rows)
-
-    def _aside(self, executor: Executor, work: Callable[[], None]) -> None:
-        """Have something done in a thread, or refuse what is in the queue if the server stops."""
-        try:
-            executor.submit(work)
-        except RuntimeError:
-            self._working = False
-            self._fail(list(self._queue), stopping())
-            self._queue.clear()
-
-    def _turn(self) -> None:
-        """In the loop."""
-        if self._is_short():
-            self._do(here=True)
-        else:
-            with self._lock:
-                self._aside(self._workplace.pool, self._turn_aside)
-
-    def _turn_aside(self) -> None:
-        """In a thread."""
-        if not self._built:
-            self._built = True
-            if parts := reservoirs(self.settings):
-                with self._lock:
-                    self._aside(self._workplace.builder, partial(self._build, parts))
-                return
-        self._do()
-
-    def _build(self, parts: list[Reservoir]) -> None:
-        """Compute what takes long and is then known, however often the model is built."""
-        for part in parts:
-            part.drawn_radius()
-        with self._lock:
-            self._aside(self._workplace.pool, self._turn_aside)
-
-    def _end(self) -> None:
-        """End a turn, and begin the next if more has come."""
-        with self._lock:
-            if self._queue:
-                self._begin()
-            else:
-                self._working = False
+    def _is_look_due(self) -> bool:
+        return self.view.stale and self._learner is not None and time.monotonic() - self._looked > LOOKED
 
     def _taken(self) -> list[Asked | Call]:
         """What is done together: a call, or requests up to the next one."""
-        with self._lock:
-            group: list[Asked | Call] = []
-            rows = 0
-            while self._queue and len(group) < (1 if self._singly else GROUP) and rows < GROUP_ROWS:
-                if isinstance(self._queue[0], Call) and group:
-                    break
-                group.append(asked := self._queue.popleft())
-                self._singly = max(0, self._singly - 1)
-                if isinstance(asked, Call):
-                    break
+        group: list[Asked | Call] = []
+        rows = 0
+        while self._queue and len(group) < GROUP and rows < GROUP_ROWS:
+            if isinstance(asked := self._queue[0], Call):
+                return group or [self._queue.popleft()]
+            self._queue.popleft()
+            if not asked.future.cancelled():  # a client that has gone away before its turn is not served
+                group.append(asked)
                 rows += asked.op.size
-        # A client that has gone away before its turn is not served.
-        return [one for one in group if one.future.running() or one.future.set_running_or_notify_cancel()]
+        return group
 
-    def _do(self, here: bool = False) -> None:
-        """Do what waits; here: in the loop."""
+    # A turn, in a thread.
+
+    def _turn(self, group: list[Asked | Call]) -> Became:
+        """Do requests together, or a call; nothing: look."""
         began = time.perf_counter()
-        group = self._taken()
-        journaled = False
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                if group and not (isinstance(group[0], Call) and group[0].blind):
-                    self._loaded()
-                if group and isinstance(call := group[0], Call):
-                    call.future.set_result(call.call())
-                else:
-                    journaled = self._ops([asked for asked in group if isinstance(asked, Asked)], here)
+                if not group:
+                    self.look()
+                    return []
+                if isinstance(call := group[0], Call):
+                    if not call.blind:
+                        self._loaded()
+                    return [(call, call.call())]
+                return self._ops([asked for asked in group if isinstance(asked, Asked)])
         except Exception as error:
             if not isinstance(error, RefusedError):
                 LOG.exception("stream %s", self.name)
                 error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
-            self._fail(group, error)
-        self.busy_seconds += time.perf_counter() - began
-        if not journaled:
-            self._end()
+            return [(asked, error) for asked in group]
+        finally:
+            self.busy_seconds += time.perf_counter() - began
 
-    def _fail(self, part: Sequence[Asked | Call], error: RefusedError) -> None:
-        for asked in part:
-            if not asked.future.done():
-                asked.future.set_exception(error)
-
-    # Requests.
-
-    def _ops(self, part: list[Asked], here: bool) -> bool:
-        """Do requests; whether something is being journaled, after which the turn ends."""
+    def _ops(self, part: list[Asked]) -> Became:
+        """Do requests and journal them."""
         if self.gone:
             raise unknown(self.name)
         if self._journal.trouble is not None:
             self._journal.probe()
-        new, repeated = self._without_repeated(part)
-        learner, saved = self._loaded(), self._is_snapshot_due()
-        self._turns += 1
-        timed = not here or self._turns % TIMED == 0
-        began = time.thread_time() if timed else 0.0
+        learner = self._loaded()
+        new, became = self._without_repeated(part)
+        began = time.thread_time()
         outcomes: list[Outcome | RefusedError]
         try:
             outcomes = learner.apply_all([asked.op for asked in new])
         except Exception as error:
             self._learner = None
-            if len(new) > 1:  # it is not known whose fault it was
-                with self._lock:
-                    self._queue.extendleft(reversed(part))
-                    self._singly += len(part)
-                return False
+            if len(part) > 1:  # it is not known whose fault it was
+                return [one for asked in part for one in self._turn([asked])]
             if not isinstance(error, ValueError | ArithmeticError | np.linalg.LinAlgError | MemoryError):
                 LOG.exception("stream %s", self.name)
             outcomes = [refused_rows(error)]
@@ -280,113 +206,54 @@ class Hosted:
         done: list[Done] = []
         for asked, outcome in zip(new, outcomes, strict=True):
             if isinstance(outcome, RefusedError):
-                self._fail([asked, *(one for one, first in repeated if first is asked)], outcome)
+                became.append((asked, outcome))
             else:
                 done.append(Done(asked, self.seq + len(done) + 1, outcome, encode(outcome.answer)))
-        self._note_pace(done, time.thread_time() - began if timed else None)
-        answers = {id(one.asked): one.answer for one in done}
-        known = [
-            (asked, first if isinstance(first, bytes) else answers[id(first)])
-            for asked, first in repeated
-            if isinstance(first, bytes) or id(first) in answers
-        ]
-        if not done:
-            self._answer(known)
-            return False
-        self._keep(done, known, saved, here)
-        return True
+                became.append((asked, done[-1].answer))
+        if done:
+            self._keep(done, learner, time.thread_time() - began)
+        by_request = {id(asked): result for asked, result in became}
+        return [(asked, by_request.get(id(result), result)) for asked, result in became]
 
-    def _without_repeated(self, part: list[Asked]) -> tuple[list[Asked], list[tuple[Asked, bytes | Asked]]]:
+    def _without_repeated(self, part: list[Asked]) -> tuple[list[Asked], Became]:
         """Requests to do; and those that repeat earlier ones, with the answer or the request of this group."""
         new: list[Asked] = []
-        repeated: list[tuple[Asked, bytes | Asked]] = []
+        repeated: Became = []
         first: dict[str, Asked] = {}
         for asked in part:
             if not asked.key:
                 new.append(asked)
-            elif (before := first.get(asked.key)) is not None:
-                self._repeat(asked, before.digest, before, repeated)
-            elif (found := self._journal.answer(self.id, asked.key)) is not None:
-                self._repeat(asked, *found, repeated)
-            else:
+                continue
+            before = first.get(asked.key)
+            found = (before.digest, before) if before else self._journal.answer(self.id, asked.key)
+            if found is None:
                 first[asked.key] = asked
                 new.append(asked)
+            else:
+                repeated.append((asked, found[1] if found[0] == asked.digest else reused(asked.key)))
         return new, repeated
-
-    def _repeat(
-        self, asked: Asked, digest: bytes, answer: bytes | Asked, repeated: list[tuple[Asked, bytes | Asked]]
-    ) -> None:
-        if digest == asked.digest:
-            repeated.append((asked, answer))
-        else:
-            asked.future.set_exception(reused(asked.key))
-
-    def _note_pace(self, done: list[Done], spent: float | None) -> None:
-        """Learn how long requests and rows take; None: as long as of late."""
-        if not done:
-            return
-        self._tried.update(one.asked.op.kind for one in done)
-        self.view.doing = ""
-        if spent is None:
-            self._owed += self.view.pace * len(done)
-        else:
-            if sum(one.asked.op.size for one in done) <= FEW:
-                self._turn_seconds = 0.9 * self._turn_seconds + 0.1 * min(spent, 10 * SHORT)  # compiling counts little
-            self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
-            self._owed += spent
 
     def _doing(self, sentence: str) -> None:
         self.view.doing = sentence
 
-    def _is_snapshot_due(self) -> bool:
-        return self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
-
-    def _keep(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, here: bool) -> None:
-        """Journal what was done, with a snapshot where it is time for one; answer when it is on disk."""
-        state = self._state() if saved else None
-        if not self._keys:
+    def _keep(self, done: list[Done], learner: Learner, spent: float) -> None:
+        """Journal what was done, with a snapshot where it is time for one; then tell those who listen."""
+        if self._keys is None:
             found = self._journal.read("SELECT max(number) FROM keys WHERE stream=?", self.id)
             self._keys = found[0][0] or 0
-        write = Writing(self.id, done, self._keys, state, self._retain)
-
-        ended = partial(self._kept, done, repeated, saved)
-
-        def ended_elsewhere(error: BaseException | None) -> None:
-            if not self._workplace.soon(partial(ended, error)):
-                ended(error)
-
-        if not (here and self._journal.write_here(write, ended, ended_elsewhere)):
-            self._journal.write(write).add_done_callback(lambda written: ended_elsewhere(written.exception()))
-
-    def _kept(
-        self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, error: BaseException | None
-    ) -> None:
-        """The turn ends: requests are on disk, or could not be written."""
-        learner = self._learner
-        if error is not None or learner is None:
+        saved = self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
+        try:
+            state = self._state() if saved else None
+            self._journal.write(Writing(self.id, done, self._keys, state, self._retain, self._kept_rows))
+        except BaseException:
             self._learner = None  # it knows more than the disk
-            if not isinstance(error, RefusedError):
-                LOG.error("stream %s", self.name, exc_info=error)
-                error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
-            self._fail([*(one.asked for one in done), *(asked for asked, _ in repeated)], error)
-            self._end()
-            return
+            raise
         self.seq, self._keys = done[-1].seq, self._keys + sum(bool(one.asked.key) for one in done)
+        self._owed += spent
         if saved:
             self._owed, self._saved = 0.0, self.seq
-        self.view.stale, self.view.rows = True, learner.rows
-        self._answer([*((one.asked, one.answer) for one in done), *repeated])
-        try:
-            self._publish(done)
-        finally:
-            if time.monotonic() - self._looked > LOOKED:
-                with self._lock:
-                    self._aside(self._workplace.pool, self._look_aside)
-            else:
-                self._end()
-
-    def _publish(self, done: list[Done]) -> None:
-        """Tell those who listen."""
+        view = self.view
+        view.stale, view.rows, view.doing, view.pace = True, learner.rows, "", 0.9 * view.pace + 0.1 * spent / len(done)
         for one in done:
             self.recent.extend(one.outcome.points[:, 1].tolist())
             if len(one.outcome.points):
@@ -397,19 +264,6 @@ class Hosted:
                 self.noticed[note.kind] += 1
                 if note.kind == "alarm":
                     self._alarmed(self.name, note.row, note.text)
-
-    def _answer(self, answers: list[tuple[Asked, bytes]]) -> None:
-        for asked, answer in answers:
-            asked.future.set_result(answer)
-
-    def _look_aside(self) -> None:
-        """In a thread, at the end of a turn."""
-        try:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                self.look()
-        except Exception:
-            LOG.exception("stream %s", self.name)
-        self._end()
 
     def _state(self) -> bytes:
         began = time.perf_counter()
@@ -435,7 +289,7 @@ class Hosted:
             raise RefusedError(503, "failed", f"{self.name} cannot be loaded: {error}", hint, 60) from None
         if learner.pipeline is not None:
             learner.pipeline.report_to(self._doing)
-        self._learner, self._tried = learner, set()
+        self._learner = learner
         self.look()
         return learner
 
@@ -445,7 +299,10 @@ class Hosted:
         if found is None:
             at, learner = 0, Learner(self.settings, self.tag)
         else:
-            at, learner = found[0], Learner.from_bytes(self.settings, self.tag, found[1])
+            try:
+                at, learner = found[0], Learner.from_bytes(self.settings, self.tag, found[1])
+            except SnapshotError as error:
+                at, learner = self._learned_again(error)
         self._saved = at
         for group in self._journal.ops(self.id, at, GROUP):
             if [seq for seq, _ in group] != list(range(at + 1, at + 1 + len(group))):
@@ -462,10 +319,38 @@ class Hosted:
             self.recent.extend(self._journal.points(self.id, RECENT)[:, 1].tolist())
         return learner
 
+    def _learned_again(self, error: SnapshotError) -> tuple[int, Learner]:
+        """A learner of the requests that are kept, where the snapshot cannot be read; history begins anew with them."""
+        query = "SELECT dropped, (SELECT min(seq) FROM ops WHERE stream=id) FROM streams WHERE id=?"
+        ((dropped, first),) = self._journal.read(query, self.id)
+        if dropped is None or first is None:
+            raise error
+        learner, done = Learner(self.settings, self.tag, dropped), []
+        for group in self._journal.ops(self.id, first - 1, GROUP):
+            ops = [OPS.decode(body) for _, body in group]
+            for (seq, _), op, outcome in zip(group, ops, learner.apply_all(ops), strict=True):
+                if isinstance(outcome, RefusedError):
+                    if op.kind != "targets" or first == 1:
+                        raise error
+                    outcome = Outcome(TargetsAnswer([], 0, 0))  # of rows that came before the first one here
+                done.append(Done(Asked(None, op), seq, outcome, b""))
+        told = f"{str(error).partition(';')[0]}; the stream was learned again from its last {learner.rows:,} rows"
+        done[-1].outcome.notes.append(Note("model", learner.rows, told))
+        LOG.warning("stream %s: %s", self.name, told)
+        written = Writing(self.id, done, 0, learner.to_bytes(), self._retain, self._kept_rows)
+
+        def write(cursor: sqlite3.Cursor) -> None:
+            for table in ("ops", "points", "notes"):
+                cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
+            written(cursor)
+
+        self._journal.write(write)
+        return done[-1].seq, learner
+
     def look(self) -> bytes:
         """In the stream's turn: renew what can be seen from outside."""
-        before, self.view = self.view, seen_by(self._loaded(), self.view)
         self._looked = time.monotonic()
+        before, self.view = self.view, seen_by(self._loaded(), self.view)
         health = self.view.rest.get("health")
         if self.hub.listeners and health is not None and health != before.rest.get("health", Health(0, [])):
             self.hub.publish(self.seq + 1, events.frame("health", health))
@@ -500,10 +385,11 @@ class Hosted:
                 cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
             cursor.execute("INSERT INTO snapshots VALUES (?, ?, ?)", (self.id, seq, state))
             cursor.execute(
-                "UPDATE streams SET seq=?, settings=?, tag=? WHERE id=?", (seq, settings, learner.tag, self.id)
+                "UPDATE streams SET seq=?, settings=?, tag=?, dropped=NULL WHERE id=?",
+                (seq, settings, learner.tag, self.id),
             )
 
-        self._journal.write(write).result()
+        self._journal.write(write)
         self._learner, self.settings, self.tag, self.seq = learner, learner.settings, learner.tag, seq
         self._saved, self._owed = seq, 0.0
         self.forecasting = Forecasting()
@@ -515,8 +401,8 @@ class Hosted:
     def save(self) -> bytes:
         """In the stream's turn: take a snapshot, so that the next start is quick."""
         if self._learner is not None and self._saved != self.seq:
-            write = Writing(self.id, [], 0, self._state(), self._retain, self.seq)
-            self._journal.write(write).result()
+            write = Writing(self.id, [], 0, self._state(), self._retain, self._kept_rows, self.seq)
+            self._journal.write(write)
             self._saved, self._owed = self.seq, 0.0
         return b""
 
@@ -528,7 +414,7 @@ class Hosted:
                 cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
             cursor.execute("DELETE FROM streams WHERE id=?", (self.id,))
 
-        self._journal.write(write).result()
+        self._journal.write(write)
         self.gone = True
         self.hub.close()
         return b""

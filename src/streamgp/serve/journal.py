@@ -1,61 +1,62 @@
 """Journal: one SQLite file that holds what the service has promised to keep.
 
-All that waits to be written goes into one transaction and one sync of the disk, and only then are clients answered. The
-server's loop writes what its own short turns lead to, while the disk is quick; a thread writes everything else. Others
-read through connections of their own.
+All that waits goes into one transaction and one sync of the disk, and only then are clients answered. Each thread reads
+through a connection of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import queue
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from streamgp.serve import history
 from streamgp.serve.messages import DriftEvent, RefusedError
 from streamgp.settings import FloatArray
+from streamgp.tables.places import locked
+from streamgp.tables.writing import WriteError
 
-LOG = logging.getLogger("streamgp.serve")
 NAME = "streamgp.sqlite"
-APPLICATION, VERSION = 0x73677031, 2  # "sgp1"
-MOST_GROUP = 256  # writes of one transaction
+APPLICATION, VERSION = 0x73677031, 3  # "sgp1"
 MOST_KEYS = 10_000  # idempotency keys of a stream that are known
 MOST_ANSWERS = 64 << 20  # bytes of their answers
 MOST_NOTES = 1000  # of a stream
-SHORT = 0.002  # seconds of a sync, of late, for which the server's loop can wait
-# Transactions of the loop after which the thread writes one, and moves what the log beside the file has into the file:
-# after as many the log has nearly the thousand pages at which SQLite would do it, at the next one, whoever writes it.
-UNMOVED = 120
 SCHEMA = """
 CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, tag TEXT NOT NULL, settings BLOB NOT NULL,
-    seq INTEGER NOT NULL);
-CREATE TABLE ops (stream INTEGER, seq INTEGER, body BLOB, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
+    seq INTEGER NOT NULL, dropped INTEGER);
+CREATE TABLE ops (stream INTEGER, seq INTEGER, body BLOB, size INTEGER NOT NULL DEFAULT 0,
+    tickets INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
 CREATE TABLE keys (stream INTEGER, key TEXT, number INTEGER, digest BLOB, answer BLOB, PRIMARY KEY (stream, key))
     WITHOUT ROWID;
 CREATE TABLE snapshots (stream INTEGER PRIMARY KEY, seq INTEGER, state BLOB);
 CREATE TABLE points (stream INTEGER, row INTEGER, last INTEGER, seq INTEGER, data BLOB, PRIMARY KEY (stream, row))
     WITHOUT ROWID;
-CREATE TABLE blocks (stream INTEGER, row INTEGER, level INTEGER, data BLOB, PRIMARY KEY (stream, row)) WITHOUT ROWID;
 CREATE TABLE notes (stream INTEGER, seq INTEGER, number INTEGER, kind TEXT, row INTEGER, text TEXT,
     PRIMARY KEY (stream, seq, number)) WITHOUT ROWID;
-CREATE TABLE tokens (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, scope TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE tokens (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, scope TEXT NOT NULL, created TEXT NOT NULL,
+    name TEXT NOT NULL DEFAULT '', used TEXT NOT NULL DEFAULT '');
 CREATE TABLE probe (id INTEGER PRIMARY KEY, filler BLOB);
 """
-TABLES = frozenset({"ops", "keys", "snapshots", "points", "blocks", "notes"})  # that have rows of a stream
+FROM_2 = (  # the version of streamgp 0.2 and 0.3
+    "DELETE FROM blocks",
+    "ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE tokens ADD COLUMN used TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE ops ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE ops ADD COLUMN tickets INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE streams ADD COLUMN dropped INTEGER",
+    "UPDATE streams SET dropped=0 WHERE id NOT IN (SELECT stream FROM snapshots)",
+)
+TABLES = frozenset({"ops", "keys", "snapshots", "points", "notes"})  # that have rows of a stream
 
 Write = Callable[[sqlite3.Cursor], None]
-Told = Callable[[BaseException | None], None]
 
 
 class JournalError(OSError):
@@ -80,17 +81,24 @@ class Kept(NamedTuple):
     seq: int
 
 
+class _Waiting:
+    """Something to write, and what became of it."""
+
+    def __init__(self, work: Write) -> None:
+        self.work, self.done = work, False
+        self.problem: BaseException | None = None
+
+
 class Journal:
     """The file of the service.
 
     Args:
         folder: where it is; made if it is not there.
         create: whether a new one is made.
-        name: of the file.
     """
 
-    def __init__(self, folder: str | Path, create: bool = True, name: str = NAME) -> None:
-        self.path = Path(folder) / name
+    def __init__(self, folder: str | Path, create: bool = True) -> None:
+        self.path = Path(folder) / NAME
         with _sentences(self.path):
             if create:
                 Path(folder).mkdir(parents=True, exist_ok=True)
@@ -101,15 +109,9 @@ class Journal:
             self._prepare()
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
-        self._waiting: queue.SimpleQueue[tuple[Write, Future[None]] | None] = queue.SimpleQueue()
-        self._lock, self._closed = threading.Lock(), False
+        self._waiting: deque[_Waiting] = deque()
+        self._using, self._closed = threading.Lock(), False  # the lock is held by whoever writes
         self.trouble: RefusedError | None = None  # why the last write failed
-        self._using = threading.Lock()  # held by whoever writes
-        self._here: list[tuple[Write, Told, Told]] = []  # what the loop will write
-        self._sync_seconds = 0.0  # of late
-        self._unmoved = 0  # transactions of the loop since the log was moved into the file
-        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
-        self._thread.start()
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
@@ -128,117 +130,72 @@ class Journal:
             )
         elif db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise JournalError(f"{self.path} is not a file of streamgp serve; give another folder with --data")
+        elif (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise JournalError(f"{self.path} is damaged ({found}); restore it from a backup")
+        elif version == 2:
+            self._upgrade()
         elif version != VERSION:
             raise JournalError(
                 f"{self.path} has version {version}, this streamgp reads {VERSION}; serve it with the streamgp that "
                 "wrote it, or give another folder with --data"
             )
-        elif (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise JournalError(f"{self.path} is damaged ({found}); restore it from a backup")
         db.execute("BEGIN IMMEDIATE")  # whether it can be written
         db.execute("INSERT INTO probe (filler) VALUES (NULL)")
         db.execute("ROLLBACK")
 
+    def _upgrade(self) -> None:
+        """Make a file of version 2 one of this version."""
+        cursor = self._writing.execute("BEGIN IMMEDIATE")
+        for statement in FROM_2:
+            cursor.execute(statement)
+        for stream, seq, body in cursor.execute("SELECT stream, seq, body FROM ops").fetchall():
+            op = msgspec.msgpack.decode(body)
+            rows, targets = len(op.get("rows", ())), len(op.get("targets", ()))
+            values = rows + targets, rows if op["kind"] == "predict" else 0, stream, seq
+            cursor.execute("UPDATE ops SET size=?, tickets=? WHERE stream=? AND seq=?", values)
+        cursor.execute(f"PRAGMA user_version={VERSION}")
+        cursor.execute("COMMIT")
+
     def close(self) -> None:
-        """Write what waits, and close the file."""
-        with self._lock:
+        """Close the file; nothing is written any more."""
+        with self._using:
             self._closed = True
-            self._waiting.put(None)
-        self._thread.join()
-        for connection in [*self._readers, self._writing]:
-            connection.close()
+            for connection in [*self._readers, self._writing]:
+                connection.close()
 
     # Writing.
 
-    def write(self, work: Write) -> Future[None]:
-        """Have something written; the future is done when it is on disk, or says why it is not."""
-        future: Future[None] = Future()
-        with self._lock:
-            if self._closed:
-                future.set_exception(stopping())
-            else:
-                self._waiting.put((work, future))
-        return future
+    def write(self, work: Write) -> None:
+        """Write something; when this returns, it is on disk.
 
-    def _write(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            group, end = [first], False
-            while len(group) < MOST_GROUP and not self._waiting.empty():
-                more = self._waiting.get()
-                if more is None:
-                    end = True
-                    break
-                group.append(more)
-            self._commit(group)
-            if end:
-                return
-
-    def _commit(self, group: list[tuple[Write, Future[None]]]) -> None:
-        """In the thread: write together, and say so."""
+        Whoever comes first writes, in one transaction, also what others bring until it begins.
+        """
+        mine = _Waiting(work)
+        self._waiting.append(mine)
         with self._using:
-            problem = self._committed([work for work, _ in group])
-        for _, future in group:
-            if problem is None:
-                future.set_result(None)
-            else:
-                future.set_exception(problem)
-        if self._unmoved >= UNMOVED:
-            with self._using, contextlib.suppress(sqlite3.Error):  # if it fails, SQLite tries again later
-                self._unmoved = 0
-                self._writing.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if not mine.done:
+                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if mine.problem is not None:
+            raise mine.problem
 
-    def _committed(self, works: Sequence[Write]) -> BaseException | None:
-        """Write in one transaction; what went wrong, or None."""
-        db = self._writing
+    def _commit(self, group: list[_Waiting]) -> None:
+        """Write in one transaction."""
+        problem, db = None, self._writing
         try:
+            if self._closed:
+                raise stopping()
             cursor = db.execute("BEGIN IMMEDIATE")
-            for work in works:
-                work(cursor)
-            began = time.perf_counter()
+            for one in group:
+                one.work(cursor)
             db.execute("COMMIT")
-            self._sync_seconds = 0.9 * self._sync_seconds + 0.1 * (time.perf_counter() - began)
         except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
                 if db.in_transaction:
                     db.execute("ROLLBACK")
             problem = as_problem(error, self.path) if isinstance(error, sqlite3.Error) else error
-            self.trouble = problem if isinstance(problem, RefusedError) else None
-            return problem
-        self.trouble = None
-        return None
-
-    def write_here(self, work: Write, told: Told, told_elsewhere: Told) -> bool:
-        """In the loop: have something short written when ``commit_here`` is called next; False: have it written().
-
-        Args:
-            work: what is written.
-            told: called in the loop when it is on disk, with None, or with what went wrong.
-            told_elsewhere: the same from another thread, if that writes it after all.
-        """
-        if self._sync_seconds >= SHORT or self._unmoved >= UNMOVED or self.trouble is not None or self._closed:
-            return False
-        self._here.append((work, told, told_elsewhere))
-        return True
-
-    def commit_here(self) -> None:
-        """In the loop: write what it has to write, in one transaction, unless the thread writes at present."""
-        here, self._here = self._here, []
-        if not here:
-            return
-        if not self._using.acquire(blocking=False):
-            for work, _, told in here:
-                self.write(work).add_done_callback(partial(_tell, told))
-            return
-        try:
-            problem = self._committed([work for work, _, _ in here])
-            self._unmoved += 1
-        finally:
-            self._using.release()
-        for _, told, _ in here:
-            try:
-                told(problem)
-            except Exception:  # of one stream; the others go on
-                LOG.exception("unexpected")
+        self.trouble = problem if isinstance(problem, RefusedError) else None
+        for one in group:
+            one.done, one.problem = True, problem
 
     def probe(self) -> None:
         """Raise a RefusedError if nothing can be written at present."""
@@ -248,7 +205,7 @@ class Journal:
             cursor.execute("INSERT INTO probe (filler) VALUES (?)", (filler,))
             cursor.execute("DELETE FROM probe")
 
-        self.write(work).result()
+        self.write(work)
 
     # Reading.
 
@@ -295,11 +252,6 @@ class Journal:
         found = self.read(query, stream, seq, most)
         return [(at, np.frombuffer(data).reshape(-1, history.POINT)) for at, data in reversed(found)]
 
-    def blocks(self, stream: int) -> FloatArray:
-        """Older rows, (n, WIDTH)."""
-        found = self.read("SELECT data FROM blocks WHERE stream=? ORDER BY row", stream)
-        return np.frombuffer(b"".join(data for (data,) in found)).reshape(-1, history.WIDTH)
-
     def notes(self, stream: int, after: int = -1) -> list[tuple[int, str, int, str]]:
         """What happened: seq, kind, row, text."""
         return self.read(
@@ -316,16 +268,49 @@ class Journal:
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
 
 
-def _tell(told: Told, written: Future[None]) -> None:
-    told(written.exception())
+@contextlib.contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Hold a folder; refuse one that another server holds."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if found := sorted(path.name for path in folder.glob("streamgp-*.sqlite")):
+            raise JournalError(
+                f"{folder} holds the files of several workers ({', '.join(found)}); serve it once with streamgp 0.3 "
+                "without --workers, which moves all streams to one file"
+            )
+        with locked({"data": folder / NAME}):
+            yield
+    except WriteError as error:
+        if "another run" not in str(error):
+            raise JournalError(str(error)) from None
+        raise JournalError(
+            f"{folder} belongs to another streamgp serve that is running; stop it, or give another folder with --data"
+        ) from None
+    except OSError as error:
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"{folder} cannot be used: {error.strerror}; give another folder with --data") from None
 
 
-def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
-    """Forget ops that a snapshot makes unnecessary, and rows beyond the retention, of which blocks are kept."""
+def trim(cursor: sqlite3.Cursor, stream: int, retain: int, keep: int) -> None:
+    """Forget what is no longer needed.
+
+    Args:
+        cursor: in a transaction.
+        stream: its id, of which there is a snapshot.
+        retain: rows of the history.
+        keep: rows of the ops that the snapshot has, too.
+    """
     (seq,) = cursor.execute("SELECT seq FROM snapshots WHERE stream=?", (stream,)).fetchone()
     (last,) = cursor.execute("SELECT max(last) FROM points WHERE stream=?", (stream,)).fetchone()
-    cursor.execute("DELETE FROM ops WHERE stream=? AND seq<=?", (stream, seq))
-    _fold(cursor, stream, (last or 0) - retain)
+    newest = "SELECT seq, sum(size) OVER (ORDER BY seq DESC) AS rows FROM ops WHERE stream=?"
+    (old,) = cursor.execute(f"SELECT max(seq) FROM ({newest}) WHERE rows>?", (stream, keep)).fetchone()
+    gone = "FROM ops WHERE stream=? AND seq<=?"
+    until = stream, min(seq, old or 0)
+    tickets = f"SELECT coalesce(sum(tickets), 0) {gone}"
+    cursor.execute(f"UPDATE streams SET dropped=dropped+({tickets}) WHERE id=?", (*until, stream))
+    cursor.execute(f"DELETE {gone}", until)
+    cursor.execute("DELETE FROM points WHERE stream=? AND last<=?", (stream, (last or 0) - retain))
     cursor.execute(
         "DELETE FROM keys WHERE stream=? AND number <= (SELECT max(number) FROM "
         "(SELECT number, row_number() OVER newest AS count, sum(length(answer)) OVER newest AS bytes "
@@ -337,42 +322,6 @@ def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
         "LIMIT 1 OFFSET ?)",
         (stream, stream, MOST_NOTES),
     )
-
-
-def _fold(cursor: sqlite3.Cursor, stream: int, until: int) -> None:
-    """Turn rows up to this one into blocks, whole blocks only, and merge the oldest blocks where there are too many."""
-    found = cursor.execute(
-        "SELECT row, data FROM points WHERE stream=? AND last<=? ORDER BY row", (stream, until)
-    ).fetchall()
-    gathered: list[FloatArray] = []
-    count = 0
-    for at, data in found:
-        gathered.append(np.frombuffer(data).reshape(-1, history.POINT))
-        count += len(gathered[-1])
-        if count >= history.BLOCK:
-            points = np.concatenate(gathered)
-            block = (stream, int(points[0, 0]), 0, history.summarized(points).tobytes())
-            cursor.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", block)
-            cursor.execute("DELETE FROM points WHERE stream=? AND row<=?", (stream, at))
-            gathered, count = [], 0
-    level = 0
-    while _merge(cursor, stream, level):
-        level += 1
-
-
-def _merge(cursor: sqlite3.Cursor, stream: int, level: int) -> bool:
-    merged = False
-    where = "stream=? AND level=?"
-    (blocks,) = cursor.execute(f"SELECT count(*) FROM blocks WHERE {where}", (stream, level)).fetchone()
-    while blocks > history.MOST_BLOCKS:
-        oldest = cursor.execute(
-            f"SELECT row, data FROM blocks WHERE {where} ORDER BY row LIMIT ?", (stream, level, history.MERGED)
-        ).fetchall()
-        data = history.merged(np.array([np.frombuffer(data) for _, data in oldest])).tobytes()
-        cursor.executemany("DELETE FROM blocks WHERE stream=? AND row=?", [(stream, row) for row, _ in oldest])
-        cursor.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (stream, oldest[0][0], level + 1, data))
-        blocks, merged = blocks - history.MERGED, True
-    return merged
 
 
 def stopping() -> RefusedError:

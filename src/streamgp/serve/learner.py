@@ -69,6 +69,11 @@ class Op(Struct, omit_defaults=True):
         """Rows or targets."""
         return len(self.rows) + len(self.targets)
 
+    @property
+    def tickets(self) -> int:
+        """How many it gives."""
+        return len(self.rows) if self.kind == "predict" else 0
+
 
 class Note(Struct):
     """Something that happened, for whoever listens: kind "drift", "alarm" or "model"."""
@@ -120,16 +125,17 @@ class Learner:
     Args:
         settings: of the stream.
         tag: begins its tickets, so that those of another stream of the same name are unknown.
+        issued: tickets that were given before.
     """
 
-    def __init__(self, settings: StreamSettings, tag: str) -> None:
+    def __init__(self, settings: StreamSettings, tag: str, issued: int = 0) -> None:
         self.settings, self.tag = settings, tag
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
         self.tickets = Tickets[FloatArray](pending_of(settings))
         self.past = deque[tuple[float, float, float]](maxlen=KEPT)  # for forecasts; see forecasts.py
         self.written = ""  # the last time, as it came
-        self._issued = 0
+        self._first = self._issued = issued
         self._known: tuple[Pipeline, Noted] | None = None  # of the pipeline after its last rows
 
     @property
@@ -209,7 +215,7 @@ class Learner:
         schema = self._recognized(op, young)
         if schema is None or (self.pipeline is not None and schema == self.pipeline.schema):
             return None
-        again = Learner(self.settings, self.tag)
+        again = Learner(self.settings, self.tag, self._first)
         try:
             again.pipeline = new_pipeline(self.settings, schema)
             for earlier in young:
@@ -406,6 +412,7 @@ class Learner:
         learner.past.extend(map(tuple, tensors["past"].tolist()))
         learner.written = header["written"]
         learner._issued, learner.tickets.expired = header["issued"], header["expired"]
+        learner._first = learner._issued - sum(op.tickets for op in learner.young or ())
         return learner
 
     @classmethod

@@ -1,158 +1,140 @@
-"""Metrics in the text format of Prometheus."""
+"""Metrics, for Prometheus: totals, and those of single streams where they are asked for."""
 
 from __future__ import annotations
 
 import math
-import threading
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
 
-import psutil
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from streamgp.serve.hosted import Hosted
 from streamgp.serve.service import Service
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+ROUTE = ["method", "route"]
+Value = Callable[[Hosted], float | None]
+# When each counter began: as many lines again, and nobody asks.
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Requests:
-    """Counts requests by route and status, and how long they took."""
+def _of(group: str, name: str) -> Value:
+    """A number of what can be seen of a stream."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.statuses: Counter[tuple[str, str, int]] = Counter()
-        self.seconds: dict[tuple[str, str], list[float]] = {}  # counts of the buckets and beyond, then the sum
+    def value(stream: Hosted) -> float | None:
+        found = stream.view.rest.get(group)
+        return None if found is None else getattr(found, name)
 
-    def add(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        with self._lock:
-            self.statuses[method, route, status] += 1
-            times = self.seconds.setdefault((method, route), [0.0] * (len(BUCKETS) + 2))
-            times[bisect_left(BUCKETS, seconds)] += 1
-            times[-1] += seconds
+    return value
 
 
-def text(service: Service, requests: Requests) -> str:
-    """All metrics."""
-    return "".join(f"{line}\n" for line in _lines(service, requests))
-
-
-def added(texts: Sequence[str]) -> str:
-    """The metrics of several workers as one text: values of the same name and labels are added up."""
-    families: dict[str, dict[str, float]] = {}
-    for found in texts:
-        family: dict[str, float] = {}
-        for line in found.splitlines():
-            if line.startswith("# HELP"):
-                family = families.setdefault(line, {})
-            elif line.startswith("#"):
-                family[line] = 0.0
-            else:
-                name, _, value = line.rpartition(" ")
-                family[name] = family.get(name, 0.0) + float(value)
-    lines = [
-        line
-        for head, family in families.items()
-        for line in (
-            head,
-            *(name if name.startswith("#") else f"{name} {value:.17g}" for name, value in family.items()),
-        )
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _lines(service: Service, requests: Requests) -> Iterator[str]:
-    yield from _head("requests_total", "counter", "Requests by route and status.")
-    for (method, route, status), number in sorted(requests.statuses.items()):
-        yield _line("requests_total", number, method=method, route=route, status=str(status))
-    yield from _head("request_seconds", "histogram", "Seconds from a request to its answer.")
-    for (method, route), times in sorted(requests.seconds.items()):
-        total = 0.0
-        for bound, count in zip([*map(str, BUCKETS), "+Inf"], times, strict=False):
-            total += count
-            yield _line("request_seconds_bucket", total, method=method, route=route, le=bound)
-        yield _line("request_seconds_sum", times[-1], method=method, route=route)
-        yield _line("request_seconds_count", total, method=method, route=route)
-    streams = sorted(service.streams.items())
-    tables: dict[tuple[str, str, str], Callable[[Hosted], float | None]] = {
-        ("rows", "gauge", "Rows of a stream so far."): lambda s: s.view.rows,
-        ("busy_seconds_total", "counter", "Seconds of work of a stream."): lambda s: s.busy_seconds,
-        ("queue", "gauge", "Requests that wait for a stream."): lambda s: s.waiting,
-        ("listeners", "gauge", "Clients that listen to a stream's events."): lambda s: len(s.hub.listeners),
-        ("listeners_dropped_total", "counter", "Listeners that did not keep up."): lambda s: s.hub.dropped,
-        ("rmse", "gauge", "Root mean squared error of all predictions."): lambda s: _score(s, "rmse"),
-        ("coverage", "gauge", "Share of targets inside their intervals."): lambda s: _score(s, "coverage"),
-        ("tickets_waiting", "gauge", "Rows that wait for their targets."): lambda s: _of(s, "tickets", "waiting"),
-        ("tickets_expired_total", "counter", "Rows that waited too long."): lambda s: _of(s, "tickets", "expired"),
-        ("rmse_previous_value", "gauge", "The same of the previous value as a prediction."): lambda s: _score(
-            s, "rmse_previous_value"
-        ),
-        ("scored_rows_total", "counter", "Rows whose targets have come."): lambda s: _score(s, "rows"),
-        ("squared_errors_total", "counter", "Sum of the squared errors of these rows."): _squared_errors,
-        ("drift_total", "counter", "Changes that a stream's models noticed, since the server started."): lambda s: (
-            s.noticed["drift"]
-        ),
-        ("last_target", "gauge", "Target of the newest row, since the server started."): lambda s: _newest(s, 1),
-        ("last_mean", "gauge", "What was predicted for it."): lambda s: _newest(s, 2),
-        ("last_lower", "gauge", "Lower end of its interval."): lambda s: _newest(s, 3),
-        ("last_upper", "gauge", "Upper end of its interval."): lambda s: _newest(s, 4),
-        ("repairs_total", "counter", "Numerical repairs; see health."): lambda s: _of(s, "health", "repairs"),
-        ("alarms_total", "counter", "Alarms of a stream, with the setting alarms."): lambda s: _of(
-            s, "health", "alarms"
-        ),
-    }
-    for head, value in tables.items():
-        yield from _head(*head)
-        for name, stream in streams:
-            if (found := value(stream)) is not None:
-                yield _line(head[0], found, stream=name)
-    if service.webhook is not None:
-        yield from _head("webhook_total", "counter", "Alarms for the webhook, and attempts that were repeated.")
-        for result, number in service.webhook.counts.items():
-            yield _line("webhook_total", number, result=result)
-    yield from _head("journal_bytes", "gauge", "Size of the file of the service.")
-    yield _line("journal_bytes", service.journal.bytes())
-    yield from _head("up", "gauge", "1 for every worker that can do its work.")
-    yield _line("up", int(service.status() == "ok"))
-    yield from _head("resident_bytes", "gauge", "Memory of the process, its peak where Linux does not tell.")
-    yield _line("resident_bytes", resident_bytes())
-
-
-def _score(stream: Hosted, name: str) -> float | None:
-    return _of(stream, "scores", name)
+def _newest(column: int) -> Value:
+    return lambda stream: None if stream.newest is None else stream.newest[column]
 
 
 def _squared_errors(stream: Hosted) -> float | None:
-    rows, rmse = _score(stream, "rows"), _score(stream, "rmse")
+    rows, rmse = _of("scores", "rows")(stream), _of("scores", "rmse")(stream)
     return None if rows is None or rmse is None else rows * rmse**2
 
 
-def _newest(stream: Hosted, column: int) -> float | None:
-    value = None if stream.newest is None else stream.newest[column]
-    return None if value is None or not math.isfinite(value) else value
+COUNTED: dict[str, tuple[str, Value]] = {  # counters whose totals say something
+    "busy_seconds": ("Seconds of work.", lambda stream: stream.busy_seconds),
+    "listeners_dropped": ("Listeners that did not keep up.", lambda stream: stream.hub.dropped),
+    "tickets_expired": ("Rows that waited too long for their targets.", _of("tickets", "expired")),
+    "scored_rows": ("Rows whose targets have come.", _of("scores", "rows")),
+    "drift": ("Changes that models noticed, since the server started.", lambda stream: stream.noticed["drift"]),
+    "repairs": ("Numerical repairs; see health.", _of("health", "repairs")),
+    "alarms": ("Alarms, with the setting alarms.", _of("health", "alarms")),
+}
+MEASURED: dict[str, tuple[str, Value]] = {  # gauges whose totals say something
+    "rows": ("Rows so far.", lambda stream: stream.view.rows),
+    "queue": ("Requests that wait.", lambda stream: stream.waiting),
+    "listeners": ("Clients that listen to events.", lambda stream: len(stream.hub.listeners)),
+    "tickets_waiting": ("Rows that wait for their targets.", _of("tickets", "waiting")),
+}
+OF_A_STREAM: dict[str, tuple[str, Value]] = {
+    "rmse": ("Root mean squared error of all predictions.", _of("scores", "rmse")),
+    "rmse_previous_value": ("The same of the previous value as a prediction.", _of("scores", "rmse_previous_value")),
+    "coverage": ("Share of targets inside their intervals.", _of("scores", "coverage")),
+    "last_target": ("Target of the newest row, since the server started.", _newest(1)),
+    "last_mean": ("What was predicted for it.", _newest(2)),
+    "last_lower": ("Lower end of its interval.", _newest(3)),
+    "last_upper": ("Upper end of its interval.", _newest(4)),
+}
+SQUARED = ("Sum of the squared errors of these rows.", _squared_errors)
 
 
-def _of(stream: Hosted, group: str, name: str) -> float | None:
-    found = stream.view.rest.get(group)
-    value = None if found is None else getattr(found, name)
-    return None if value is None or not math.isfinite(value) else float(value)
+class Metrics:
+    """The metrics of a server.
+
+    Args:
+        service: that does the work.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._registry = service, CollectorRegistry()
+        self._requests = Counter(
+            "streamgp_requests", "Requests by route and status.", [*ROUTE, "status"], registry=self._registry
+        )
+        asked = "Seconds from a request to its answer."
+        self._seconds = Histogram("streamgp_request_seconds", asked, ROUTE, buckets=BUCKETS, registry=self._registry)
+        ProcessCollector("streamgp", registry=self._registry)
+
+    def add(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def text(self, streams: Iterable[Hosted] | None = None) -> bytes:
+        """All metrics, with totals, or with those of single streams in their place."""
+        return generate_latest(_Scrape([*self._registry.collect(), *self._server(), *self._streams(streams)]))
+
+    def _server(self) -> Iterator[Metric]:
+        service = self._service
+        states = GaugeMetricFamily("streamgp_streams", "Streams by state.", labels=["state"])
+        for state, number in sorted(Counts(stream.view.state for stream in list(service.streams.values())).items()):
+            states.add_metric([state], number)
+        yield states
+        if service.webhook is not None:
+            alarms = "Alarms for the webhook, and attempts that were repeated."
+            posted = CounterMetricFamily("streamgp_webhook", alarms, labels=["result"])
+            for result, number in service.webhook.counts.items():
+                posted.add_metric([result], number)
+            yield posted
+        yield GaugeMetricFamily("streamgp_journal_bytes", "Size of the file of the service.", service.journal.bytes())
+        yield GaugeMetricFamily("streamgp_up", "1 while the server can do its work.", service.status() == "ok")
+
+    def _streams(self, streams: Iterable[Hosted] | None) -> Iterator[Metric]:
+        single = [] if streams is None else list(streams)
+        counters, gauges = COUNTED, MEASURED
+        if streams is not None:
+            counters, gauges = counters | {"squared_errors": SQUARED}, gauges | OF_A_STREAM
+        for kind, table in ((CounterMetricFamily, counters), (GaugeMetricFamily, gauges)):
+            for name, (meaning, value) in table.items():
+                if streams is None:
+                    values = map(value, list(self._service.streams.values()))
+                    yield kind(f"streamgp_{name}", meaning, sum(one for one in values if _is_known(one)))
+                    continue
+                family = kind(f"streamgp_{name}", meaning, labels=["stream"])
+                for stream in single:
+                    if _is_known(found := value(stream)):
+                        family.add_metric([stream.name], found)
+                yield family
 
 
-def _head(name: str, kind: str, meaning: str) -> tuple[str, str]:
-    return f"# HELP streamgp_{name} {meaning}", f"# TYPE streamgp_{name} {kind}"
+def _is_known(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
 
 
-def _line(name: str, value: float, **labels: str) -> str:
-    shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"streamgp_{name}{{{shown}}} {value:.17g}" if shown else f"streamgp_{name} {value:.17g}"
+class _Scrape:
+    """What is told at once."""
 
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def resident_bytes() -> int:
-    """Memory of this process."""
-    return int(psutil.Process().memory_info().rss)
+    def collect(self) -> list[Metric]:
+        return self._found

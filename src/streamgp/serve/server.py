@@ -6,42 +6,33 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
 from streamgp.job.ahead import compile_for_commands, is_compiled
 from streamgp.serve.access import Access, is_loopback
 from streamgp.serve.app import application
-from streamgp.serve.connections import Waiting, connection_class
 from streamgp.serve.service import Limits, Service
-from streamgp.serve.sharing import redistribute
-from streamgp.serve.siblings import Siblings
 
 SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
+BASE = re.compile(r"/([A-Za-z0-9._~-]+/)*")
 GRACE = 3  # seconds that connections get to end
+CONNECTIONS = 500  # half of the files that most systems let a process have; more are answered with 503
 
 
 class _Server(uvicorn.Server):
-    """Closes idle connections, and event streams before it stops."""
+    """Tells its address, and ends event streams before it stops."""
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        service: Service,
-        waiting: Waiting,
-        ready: Callable[[str], None],
-        siblings: Siblings | None,
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]) -> None:
         super().__init__(config)
-        self._service, self._waiting, self._ready, self._siblings = service, waiting, ready, siblings
-        self._accepting: set[asyncio.Task[object]] = set()
+        self._service, self._ready = service, ready
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -58,41 +49,18 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list | None = None) -> None:
         await super().startup(sockets)
-        self._service.workplace.open(asyncio.get_running_loop())
-        if self._siblings is not None:
-            self._siblings.open(asyncio.get_running_loop(), self._take_over)
+        self.loop = asyncio.get_running_loop()
+        self._service.open()
         if self.started and self.servers:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
-    def _take_over(self, connection: socket.socket, data: bytes) -> None:
-        """Go on with a connection that another worker hands over, and what it has read of it."""
-        loop = asyncio.get_running_loop()
-
-        def protocol() -> Any:
-            kind: Any = self.config.http_protocol_class
-            made = kind(self.config, self.server_state, self.lifespan.state, loop)
-            made.begun = data
-            return made
-
-        connection.setblocking(False)
-        task = loop.create_task(loop.connect_accepted_socket(protocol, connection))
-        self._accepting.add(task)
-        task.add_done_callback(self._accepting.discard)
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % 10 == 0:  # once a second
-            self._waiting.close_overdue()
-        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list | None = None) -> None:
         for stream in list(self._service.streams.values()):
             stream.hub.close()
         await asyncio.sleep(0)
         await super().shutdown(sockets)
-        self._service.workplace.close()
-        if self._siblings is not None:
-            self._siblings.close()
+        await self._service.finish()
 
 
 def serve(
@@ -103,8 +71,9 @@ def serve(
     origins: tuple[str, ...] = (),
     ready: Callable[[str], None] = lambda _: None,
     webhook: str = "",
+    base: str = "/",
 ) -> None:
-    """Serve the streams of a folder until the process is told to stop; several processes: workers.serve.
+    """Serve the streams of a folder until the process is told to stop.
 
     Args:
         folder: where the data are.
@@ -114,44 +83,30 @@ def serve(
         origins: web sites that may read answers.
         ready: told the address when it listens.
         webhook: the address that alarms are posted to; "": none.
+        base: the path below which a proxy shows it.
     """
-    redistribute(Path(folder), 1)
+    if not BASE.fullmatch(base):
+        raise ValueError(f"--base-url takes the path below which a proxy shows the server, such as /gp/; got {base!r}")
     service = Service(folder, limits, webhook=webhook)
     try:
         with listening_on(host, port) as listening:
             refuse_open(service, listening)
-            run(service, listening, origins, ready)
+            sys.setswitchinterval(SWITCH)
+            service.compiling, service.cold = True, not is_compiled()
+            threading.Thread(target=_warm_up, args=(service,), name="warm-up", daemon=True).start()
+            server_of(service, listening, origins, ready, base).run([listening])
     finally:
-        close(service)
+        if not service.close():  # a stream is still at work on a request, which nobody will be answered
+            os._exit(0)
 
 
 def refuse_open(service: Service, listening: socket.socket) -> None:
     """Refuse to serve other machines without a token."""
-    if is_public(listening) and not Access(service.tokens).tokens():
+    if is_public(listening) and not Access(service.journal).tokens():
         raise ValueError(
             f"{listening.getsockname()[0]} can be reached from other machines, and {service.folder} has no token; make "
             f"one first: streamgp token create --data {service.folder} --scope admin"
         )
-
-
-def run(
-    service: Service,
-    listening: socket.socket,
-    origins: tuple[str, ...],
-    ready: Callable[[str], None],
-    siblings: Siblings | None = None,
-) -> None:
-    """Serve until the process is told to stop."""
-    sys.setswitchinterval(SWITCH)
-    service.compiling, service.cold = True, not is_compiled()
-    threading.Thread(target=_warm_up, args=(service,), name="warm-up", daemon=True).start()
-    server_of(service, listening, origins, ready, siblings).run([listening])
-
-
-def close(service: Service) -> None:
-    """Stop without losing anything."""
-    if not service.close():  # a stream is still at work on a request, which nobody will be answered
-        os._exit(0)
 
 
 def listening_on(host: str, port: int) -> socket.socket:
@@ -182,17 +137,12 @@ def is_public(listening: socket.socket) -> bool:
 
 
 def server_of(
-    service: Service,
-    listening: socket.socket,
-    origins: tuple[str, ...],
-    ready: Callable[[str], None],
-    siblings: Siblings | None = None,
+    service: Service, listening: socket.socket, origins: tuple[str, ...], ready: Callable[[str], None], base: str = "/"
 ) -> uvicorn.Server:
     """A server that runs until its ``should_exit`` is set, or a signal comes; see ``serve`` for the arguments."""
-    waiting = Waiting(service.limits.connections, service.limits.headers)
     config = uvicorn.Config(
-        application(service, origins, is_public(listening), siblings),
-        http=connection_class(waiting, siblings),
+        application(service, origins, is_public(listening), base),
+        limit_concurrency=CONNECTIONS,
         ws="none",
         proxy_headers=False,  # whoever asks is who is connected, whatever a header says
         log_level=logging.WARNING,
@@ -203,7 +153,7 @@ def server_of(
         timeout_keep_alive=30,
         h11_max_incomplete_event_size=65536,
     )
-    return _Server(config, service, waiting, ready, siblings)
+    return _Server(config, service, ready)
 
 
 def _warm_up(service: Service) -> None:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import re
 import secrets
 import sqlite3
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from streamgp.serve import cost
 from streamgp.serve.described import check_settings
 from streamgp.serve.hosted import Hosted, unknown
-from streamgp.serve.journal import Journal, Kept
+from streamgp.serve.journal import Journal, Kept, owned
 from streamgp.serve.learner import Learner
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
-from streamgp.serve.sharing import Share, owned
 from streamgp.serve.webhook import Webhook
-from streamgp.serve.workplace import Workplace
 
-LOG = logging.getLogger("streamgp.serve")
 MOST_UPLOADS = 4  # snapshots that are received and loaded at the same time
-ALL = Share()
 STOPPING = 20.0  # seconds in which streams may finish their work and take a last snapshot
 
 
@@ -37,18 +32,16 @@ class Limits:
     Args:
         streams: most streams.
         body: bytes of a request.
-        retain: rows of a stream that are kept one by one; older ones are kept in blocks.
-        threads: streams that do long work at the same time.
-        connections: open connections; beyond that, those that have been waited for longest are closed.
-        headers: seconds in which a connection must have sent the headers of a request.
+        retain: newest rows of a stream that are kept for its history.
+        keep: newest rows of a stream that are kept as they came, to be learned again after an upgrade.
+        threads: streams that work at the same time.
     """
 
     streams: int = 1000
     body: int = 8 << 20
     retain: int = 100_000
+    keep: int = 10_000
     threads: int = max(8, 4 * (os.cpu_count() or 1))
-    connections: int = 2048
-    headers: float = 30.0
 
     @property
     def snapshot(self) -> int:
@@ -57,17 +50,16 @@ class Limits:
 
 
 class Service:
-    """The streams of a folder, or a share of them, which belong to it alone.
+    """The streams of a folder, which belongs to it alone.
 
     Args:
         folder: where the data are.
         limits: what it allows.
-        share: which of the streams.
         webhook: the address that alarms are posted to; "": none.
     """
 
-    def __init__(self, folder: str | Path, limits: Limits | None = None, share: Share = ALL, webhook: str = "") -> None:
-        self.limits, self._share = limits or Limits(), share
+    def __init__(self, folder: str | Path, limits: Limits | None = None, webhook: str = "") -> None:
+        self.limits = limits or Limits()
         self.folder = Path(folder)
         self._opened = contextlib.ExitStack()
         self.compiling = False  # or loading what was compiled, so that it would take long to answer
@@ -76,24 +68,26 @@ class Service:
         if self.webhook is not None:
             self._opened.callback(self.webhook.close)
         try:
-            self._opened.enter_context(owned(self.folder, share.file))
-            self.journal = self.tokens = Journal(self.folder, name=share.file)
-            if share.number:  # tokens are in the first worker's file
-                self.tokens = Journal(self.folder)
-                self._opened.callback(self.tokens.close)
+            self._opened.enter_context(owned(self.folder))
+            self.journal = Journal(self.folder)
         except BaseException:
             self._opened.close()
             raise
-        self.workplace = Workplace(self.limits.threads, self.journal.commit_here)
+        self.pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
+        # Forecasts and uploads may take seconds, for which no row waits.
+        self.slow = ThreadPoolExecutor(1, thread_name_prefix="slow")
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._lock = threading.Lock()
         self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}
-        self.stopping = False
+        self._finished = True  # all streams have done what was asked
+
+    def open(self) -> None:
+        """In the server's loop: load the streams."""
         for stream in self.streams.values():
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self.workplace, self.limits.retain, self._alarmed)
+        return Hosted(kept, self.journal, self.pool, self.limits.retain, self.limits.keep, self._alarmed)
 
     def _alarmed(self, stream: str, row: int, text: str) -> None:
         if self.webhook is not None:
@@ -101,22 +95,14 @@ class Service:
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""
-        self._check(name)
+        check_name(name)
         if (found := self._taken(name)) is None:
             raise unknown(name)
         return found
 
-    def _check(self, name: str) -> None:
-        """Refuse a name that no stream of this share can have."""
-        check_name(name)
-        if not self._share.has(name):
-            raise RefusedError(
-                503, "elsewhere", f"another worker has {name}", "wait for an answer before you send the next request", 1
-            )
-
     def create(self, name: str, settings: StreamSettings) -> tuple[Hosted, bool]:
         """The stream of this name and these settings, and whether it is new."""
-        self._check(name)
+        check_name(name)
         check_settings(settings)
         with self._lock:
             if (found := self._taken(name)) is not None:
@@ -132,7 +118,7 @@ class Service:
 
     def create_from(self, name: str, learner: Learner) -> Hosted | None:
         """A new stream that goes on from a saved run; None where the name is taken."""
-        self._check(name)
+        check_name(name)
         with self._lock:
             return None if self._taken(name) else self._new(name, learner.settings, learner)
 
@@ -160,14 +146,14 @@ class Service:
         made: list[int] = []
 
         def write(cursor: sqlite3.Cursor) -> None:
-            cursor.execute("INSERT INTO streams (name, tag, settings, seq) VALUES (?, ?, ?, 0)", (name, tag, body))
+            values = name, tag, body, 0 if state is None else None
+            cursor.execute("INSERT INTO streams (name, tag, settings, seq, dropped) VALUES (?, ?, ?, 0, ?)", values)
             made.extend(cursor.execute("SELECT last_insert_rowid()").fetchone())
             if state is not None:
                 cursor.execute("INSERT INTO snapshots VALUES (?, 0, ?)", (made[-1], state))
 
-        self.journal.write(write).result()
+        self.journal.write(write)
         stream = self.streams[name] = self._hosted(Kept(made[-1], name, tag, body, 0))
-        stream.load()
         return stream
 
     def forget(self, stream: Hosted) -> None:
@@ -180,26 +166,23 @@ class Service:
         """Whether the service can do its work."""
         return "ok" if self.journal.trouble is None else self.journal.trouble.message
 
-    def close(self) -> bool:
-        """Finish what has been asked, take last snapshots, and let go of the folder; whether all could be finished."""
-        if self.stopping:
-            return True
-        self.stopping = True
-        for stream in self.streams.values():
-            stream.hub.close()
-        end = time.monotonic() + STOPPING
-        futures = []
+    async def finish(self) -> None:
+        """In the server's loop: finish what has been asked, and take last snapshots."""
+        saving = []
         for stream in list(self.streams.values()):
             with contextlib.suppress(RefusedError):
-                futures.append(stream.call(stream.save))
-        for future in futures:
-            with contextlib.suppress(Exception):
-                future.result(max(0.0, end - time.monotonic()))
-        finished = all(future.done() for future in futures)
-        self.workplace.shut_down(finished)
+                saving.append(stream.call(stream.save))
+        if saving:
+            _, left = await asyncio.wait(saving, timeout=STOPPING)
+            self._finished = not left
+
+    def close(self) -> bool:
+        """After the loop: let go of the folder; whether all could be finished."""
+        for pool in (self.slow, self.pool):
+            pool.shutdown(wait=self._finished, cancel_futures=True)
         self.journal.close()
         self._opened.close()
-        return finished
+        return self._finished
 
 
 def check_name(name: str) -> None:

@@ -14,7 +14,7 @@ from streamgp.serve.journal import trim
 
 # The columns of the tables that rows are added to; a file of version 0.2 may have more.
 COLUMNS = {
-    "ops": ("stream", "seq", "body"),
+    "ops": ("stream", "seq", "body", "size", "tickets"),
     "points": ("stream", "row", "last", "seq", "data"),
     "notes": ("stream", "seq", "number", "kind", "row", "text"),
     "keys": ("stream", "key", "number", "digest", "answer"),
@@ -30,19 +30,20 @@ class Writing:
         done: requests.
         keys: the number of the last idempotency key before them.
         state: a snapshot of the stream after them; None: none is taken.
-        retain: rows that are kept one by one.
+        retain: rows of the history.
+        keep: rows of the ops that a snapshot has, too.
         seq: the number of the last request, where there is none here.
     """
 
     def __init__(
-        self, stream: int, done: list[Done], keys: int, state: bytes | None, retain: int, seq: int = 0
+        self, stream: int, done: list[Done], keys: int, state: bytes | None, retain: int, keep: int, seq: int = 0
     ) -> None:
-        self._stream, self._state, self._retain = stream, state, retain
+        self._stream, self._state, self._retain, self._kept = stream, state, retain, keep
         self._seq = done[-1].seq if done else seq
         pack = msgspec.msgpack.encode
         keyed = [one for one in done if one.asked.key]
         self._rows: dict[str, list[tuple[Any, ...]]] = {
-            "ops": [(stream, one.seq, pack(one.asked.op)) for one in done],
+            "ops": [(stream, one.seq, pack(op), op.size, op.tickets) for one in done for op in (one.asked.op,)],
             "points": [
                 (stream, int(p[0, 0]), int(p[-1, 0]), one.seq, p.tobytes())
                 for one in done
@@ -68,7 +69,7 @@ class Writing:
         cursor.execute("UPDATE streams SET seq=? WHERE id=?", (self._seq, self._stream))
         if self._state is not None:
             cursor.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (self._stream, self._seq, self._state))
-            trim(cursor, self._stream, self._retain)
+            trim(cursor, self._stream, self._retain, self._kept)
 
 
 @cache

@@ -101,7 +101,7 @@ function listView() {
   return {
     close() {},
     async look(signal) {
-      ({ streams } = await get("/v1/streams", signal));
+      ({ streams } = await get("v1/streams", signal));
       const wanted = streams.length ? "list-view" : "empty-view";
       if (shown !== wanted) {
         show(wanted);
@@ -167,7 +167,7 @@ function fill(row, stream) {
 }
 
 function commands() {
-  const url = location.origin, json = "-H 'Content-Type: application/json'";
+  const url = (location.origin + location.pathname).replace(/\/$/, ""), json = "-H 'Content-Type: application/json'";
   const token = sessionStorage.getItem(KEY) ? " -H 'Authorization: Bearer TOKEN'" : "";
   const texts = {
     create: `curl -X PUT ${url}/v1/streams/boiler ${json}${token} \\\n  -d '{"target": "power"}'`,
@@ -184,7 +184,7 @@ function streamView(name) {
   document.title = `${name} \u2013 streamgp`;
   show("stream-view");
   $("h1").textContent = name;
-  const path = `/v1/streams/${encodeURIComponent(name)}`;
+  const path = `v1/streams/${encodeURIComponent(name)}`;
   const range = $(".range"), ahead = $(".ahead"), stop = new AbortController();
   if (window.innerWidth < 640) range.value = "200";
   const charts = { rows: chart("rows", rowsChart), rmse: chart("rmse", rmseChart), coverage: chart("coverage", coverageChart) };
