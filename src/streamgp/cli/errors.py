@@ -35,12 +35,8 @@ def reported() -> Iterator[None]:
         from streamgp.contract.snapshot import SnapshotError
         from streamgp.tables import RowsError, WriteError
 
-        if isinstance(error, WriteError):
-            code = OUTPUT
-        elif isinstance(error, RowsError | SnapshotError | OSError):
-            code = ROWS
-        else:
-            code = USAGE
+        code = ROWS if isinstance(error, RowsError | SnapshotError | OSError) else USAGE
+        code = OUTPUT if isinstance(error, WriteError) else code
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
         sentence = str(error)
