@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
+from streamgp import defaults
 from streamgp.serve import events, forecasts, history, lines, metrics
 from streamgp.serve.hosted import Hosted
 from streamgp.serve.learner import Learner, Note, Op
@@ -296,7 +297,8 @@ async def get_history(request: Request) -> Response:
 
 
 AHEAD = TextParameter("ahead", "24", "rows ahead, or a length of time such as 24h where rows have times")
-QUANTILES = TextParameter("quantiles", "0.1,0.5,0.9", "levels above 0 and below 1, with commas between them")
+LEVELS = ",".join(map(str, defaults.QUANTILES))
+QUANTILES = TextParameter("quantiles", LEVELS, "levels above 0 and below 1, with commas between them")
 
 
 async def get_forecast(request: Request) -> Response:
