@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+collect_ignore = [] if find_spec("numba_cuda") else ["streamgp/cuda/kernels.py", "streamgp/cuda/place.py"]
 
 
 @pytest.fixture(autouse=True)

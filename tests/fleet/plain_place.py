@@ -28,8 +28,8 @@ class PlainPlace:
     def read_column(self, array, i):
         return array[:, i].copy()
 
-    def write_columns(self, array, which, values):
-        array[:, which] = values[:, None]
+    def write_columns(self, array, which, first, values):
+        array[first : first + values.size, which] = values.reshape(-1, 1)
 
     def run(self, loop, numbers, array, given):
         models, starts, ops, X, Y, conditions, kept, out = given

@@ -26,7 +26,7 @@ FLOORS = (
     {"kernels"},
     {"linalg"},
     {"arrays", "names", "vocabulary"},
-    {"blas", "compiled", "settings", "version"},
+    {"blas", "compiled", "defaults", "settings", "version"},
 )
 
 

@@ -28,8 +28,8 @@ class Place(Protocol):
 
     def read_column(self, array: Any, i: int) -> FloatArray: ...
 
-    def write_columns(self, array: Any, which: np.ndarray, values: FloatArray) -> None:
-        """Replace columns by one of these numbers for all, (numbers,)."""
+    def write_columns(self, array: Any, which: np.ndarray, first: int, values: FloatArray) -> None:
+        """Replace numbers of columns, from the first one on, by the same for all; nothing else is touched."""
 
     def run(self, loop: Any, numbers: Numbers, array: Any, given: tuple[np.ndarray, ...]) -> np.ndarray:
         """Let a loop do operations of the models in columns, which have the plan of these numbers.
@@ -82,7 +82,7 @@ class Columns:
         before = self.size
         self._move(np.arange(before), before + count)
         blank = np.concatenate([self.of_counters(self.blank.records[0]["counters"]), self.blank.buffers[0]])
-        self._place.write_columns(self._array, np.arange(before, self.size), blank)
+        self._place.write_columns(self._array, np.arange(before, self.size), 0, blank)
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
@@ -124,16 +124,9 @@ class Columns:
     def read_column(self, i: int) -> FloatArray:
         return self._place.read_column(self._array, i)
 
-    def write_columns(self, which: np.ndarray, rows: slice, values: FloatArray) -> None:
-        """Replace some numbers of some models, the same in all."""
-        if len(which) == 1:
-            column = self.read_column(int(which[0]))
-            column[rows] = values
-            self._place.write_columns(self._array, which, column)
-            return
-        array = self.read(rows)
-        array[:, which] = values[:, None]
-        self.write(rows, array)
+    def write_columns(self, which: np.ndarray, first: int, values: FloatArray) -> None:
+        """Replace some numbers of some models, the same in all. Other threads may change other models meanwhile."""
+        self._place.write_columns(self._array, which, first, values)
 
 
 class Records:
@@ -162,7 +155,7 @@ class Records:
         if which is Ellipsis:
             self._columns.write(self._rows, numbers)
         else:
-            self._columns.write_columns(np.atleast_1d(which), self._rows, numbers)
+            self._columns.write_columns(np.atleast_1d(which), 0, numbers)
 
 
 class Buffers:
@@ -187,8 +180,7 @@ class Buffers:
         return self._columns.read_column(which)[self._begin :]
 
     def __setitem__(self, which: Any, values: Any) -> None:
-        rows = slice(self._begin, None)
         if which is Ellipsis:
-            self._columns.write(rows, np.ascontiguousarray(values.T))
+            self._columns.write(slice(self._begin, None), np.ascontiguousarray(values.T))
         else:
-            self._columns.write_columns(np.atleast_1d(which), rows, values)
+            self._columns.write_columns(np.atleast_1d(which), self._begin, values)

@@ -41,9 +41,9 @@ class Gpu:
         self.move(array, np.array([i]), column)
         return np.asarray(column.copy_to_host())[:, 0]
 
-    def write_columns(self, array: Any, which: np.ndarray, values: FloatArray) -> None:
+    def write_columns(self, array: Any, which: np.ndarray, first: int, values: FloatArray) -> None:
         if len(which):
-            spread[AT_ONCE, AT_ONCE](cuda.to_device(np.ascontiguousarray(values)), cuda.to_device(which), array)
+            spread[AT_ONCE, AT_ONCE](_sent(values.ravel()), cuda.to_device(which), first, array)
             cuda.synchronize()
 
     def run(self, loop: Any, numbers: Numbers, array: Any, given: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -87,11 +87,11 @@ def move(source: Any, which: Any, target: Any) -> None:
 
 
 @cached_kernel()
-def spread(values: Any, which: Any, target: Any) -> None:
-    """Columns become these numbers."""
+def spread(values: Any, which: Any, first: Any, target: Any) -> None:
+    """Columns have these numbers from the first one on."""
     columns = which.shape[0]
     at = cuda.grid(1)
-    while at < target.shape[0] * columns:
+    while at < values.shape[0] * columns:
         row, column = at // columns, at % columns
-        target[row, which[column]] = values[row]
+        target[first + row, which[column]] = values[row]
         at += cuda.gridsize(1)
