@@ -216,9 +216,11 @@ def test_a_client_that_is_killed_and_a_broker_that_is_restarted_lose_and_repeat_
             else:
                 bridge.kill()
                 bridge.wait(20)
+                before = len(plant.got)
                 bridge = started()
         sending.join(240)
         until(lambda: learned() >= 900, 240)
+        until(lambda: ("streamgp/status", b"online") in plant.got[before:], 240)  # the one before may have sent all
         bridge.send_signal(signal.SIGTERM)
         assert bridge.wait(60) == 0
     finally:
