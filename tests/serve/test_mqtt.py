@@ -431,6 +431,20 @@ def test_a_broker_that_refuses_the_client_ends_it(tmp_path, monkeypatch):
         Bridge(Bridging("a", ("a/+",), {}, ""), server, tmp_path / "state", threading.Event(), lambda _: None).run()
 
 
+def test_a_broker_that_nobody_finds_is_told_once(tmp_path, monkeypatch):
+    broker, stop, said = Played([], 0), threading.Event(), []
+
+    def miss():
+        for _ in range(2):
+            broker.on_connect_fail(broker, None)
+        stop.set()
+
+    broker.loop_start = miss
+    monkeypatch.setattr(mqtt, "Client", broker.client)
+    Bridge(Bridging("a", ("a/+",), {}, ""), SimpleNamespace(to="http://b"), tmp_path / "state", stop, said.append).run()
+    assert said == ["nobody answers at mqtt://a; trying again"]
+
+
 def test_the_command_says_what_is_wrong(tmp_path):
     command = ["mqtt", "--broker", "http://a", "--topic", "a/+", "--to", "http://b", "--state", str(tmp_path / "state")]
     done = CliRunner().invoke(app, command)

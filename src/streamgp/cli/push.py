@@ -117,7 +117,8 @@ def mqtt(
         sender = Sender(to.rstrip("/"), os.environ.get("STREAMGP_TOKEN", ""), patience, stop, say)
         with closing(sender):
             counts = Bridge(bridging, sender, state, stop, say).run()
-    say("stopped: " + ", ".join(f"{number:,} messages {what}" for what, number in counts.items() if number))
+    told = ", ".join(f"{number:,} messages {what}" for what, number in counts.items() if number)
+    say(f"stopped: {told or 'no messages'}")
 
 
 def stream_settings(target: str, model: str, set_: list[str] | None) -> dict[str, Any]:

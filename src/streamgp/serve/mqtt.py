@@ -231,7 +231,7 @@ class Bridge:
         self.counts: Counter[str] = Counter(dict.fromkeys(RESULTS, 0))
         self._waiting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()  # None: the broker counts anew
         self._connection, self._anew = 0, False
-        self._connected, self._refusal = threading.Event(), ""
+        self._connected, self._refusal, self._is_missed = threading.Event(), "", False
         self._lock = threading.Lock()  # of the number of the connection
 
     def run(self) -> Counter[str]:
@@ -264,6 +264,7 @@ class Bridge:
             client.will_set(f"{self._bridging.prefix}/status", "offline", qos=1, retain=True)
         client.reconnect_delay_set(1, LONGEST_PAUSE)
         client.on_connect, client.on_disconnect, client.on_message = self._came, self._went, self._message
+        client.on_connect_fail = self._missed
         client.connect_async(parts.hostname or "", parts.port or PORTS[parts.scheme], KEEP_ALIVE)
         return client
 
@@ -290,6 +291,7 @@ class Bridge:
         client.subscribe([(topic, 1) for topic in self._bridging.topics])
         self._publish("status", b"online", retain=True)
         self._connected.set()
+        self._is_missed = False
         self._say(f"connected to {self._bridging.broker}")
 
     def _went(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
@@ -298,6 +300,11 @@ class Bridge:
         self._connected.clear()
         if not self._stop.is_set() and not self._refusal:
             self._say(f"the broker is away ({reason}); trying again")
+
+    def _missed(self, _: Client, __: Any) -> None:
+        if not self._is_missed:
+            self._say(f"nobody answers at {self._bridging.broker}; trying again")
+        self._is_missed = True
 
     def _message(self, _: Client, __: Any, found: MQTTMessage) -> None:
         if not found.qos and self._waiting.qsize() >= MOST_WAITING:
