@@ -190,7 +190,7 @@ class CpuEngine:
         return np.array(self._counters()["rows_seen"])
 
     def clock(self) -> FloatArray:
-        """When each model learned last; NaN: never."""
+        """When each model learned last; -inf: never."""
         *_, process = self._model._family()
         clock = process._numbers.stacked_array("clock")[:, 0]
         last: FloatArray = np.where(np.isnan(clock), -np.inf, clock).max(axis=1)

@@ -186,7 +186,7 @@ class Models(Saved):
         return single
 
     def _clock(self) -> FloatArray:
-        """When each model learned last; NaN: never."""
+        """When each model learned last; NaN or -inf: never."""
         if self._engine is None:
             return np.full(self.size, np.nan)
         assert isinstance(self._engine, CpuEngine | CudaEngine)

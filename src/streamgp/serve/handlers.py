@@ -303,8 +303,8 @@ QUANTILES = TextParameter("quantiles", LEVELS, "levels above 0 and below 1, with
 
 async def get_forecast(request: Request) -> Response:
     stream, slow = _stream(request), _service(request).slow
-    defaults = {parameter.name: parameter.default for parameter in (AHEAD, QUANTILES)}
-    asked = forecasts.Asked.of(request.query_params, defaults)
+    usual = {parameter.name: parameter.default for parameter in (AHEAD, QUANTILES)}
+    asked = forecasts.Asked.of(request.query_params, usual)
     found = await stream.call(lambda: stream.forecast(asked))
     if isinstance(found, forecasts.Series):
         found = await asyncio.wrap_future(slow.submit(forecasts.over_time, stream.forecasting, found, asked))
