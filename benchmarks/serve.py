@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 
 from hypothesis import HealthCheck, given, settings
 
-from tests.serve.killing import Killable, check, free_port, run, script
+from tests.serve.killing import FLEET, Killable, check, free_port, run, script
 from tests.serve.malformed import requests, send
 from tests.serve.running import QUICK, Server, in_process
 
@@ -68,7 +68,8 @@ def kills(count: int = KILLS) -> dict[str, Any]:
     began = time.monotonic()
     while done < count:
         rounds += 1
-        scripts = {f"r{rounds}s{i}": list(script(f"r{rounds}s{i}", 250, seed=1000 * rounds + i)) for i in range(4)}
+        names = [*(f"r{rounds}s{i}" for i in range(3)), f"f{rounds}"]  # the last one is a fleet
+        scripts = {name: list(script(name, 250, seed=1000 * rounds + i)) for i, name in enumerate(names)}
         with tempfile.TemporaryDirectory() as folder:
             expected = calm(Path(folder) / "calm", scripts)
             server = Killable(Path(folder) / "killed")
@@ -91,7 +92,7 @@ def kills(count: int = KILLS) -> dict[str, Any]:
 
 def disk() -> dict[str, Any]:
     """Let a real, small disk run full and get room again under load, several times."""
-    scripts = {f"s{i}": list(script(f"s{i}", 200, seed=i)) for i in range(4)}
+    scripts = {name: list(script(name, 200, seed=i)) for i, name in enumerate(["s0", "s1", "s2", "f3"])}
     with tempfile.TemporaryDirectory() as folder:
         expected = calm(Path(folder) / "calm", scripts)
         small = Path(folder) / "small"
@@ -133,6 +134,7 @@ def malformed(count: int = MALFORMED) -> dict[str, Any]:
         def each(request: dict[str, Any]) -> None:
             nonlocal slowest
             client.put("/v1/streams/s", json=QUICK)  # if it is not there
+            client.put("/v1/fleets/t", json=FLEET)
             began = time.perf_counter()
             statuses[send(client, request)] += 1
             slowest = max(slowest, time.perf_counter() - began)

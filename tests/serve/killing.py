@@ -24,7 +24,8 @@ from tests.serve.running import QUICK
 ZYGOTE = """
 import os, sys
 from streamgp.serve import hosted, server
-from streamgp.serve.learner import Learner, Op
+from streamgp.serve.learner import Learner
+from streamgp.serve.ops import Op
 from streamgp.serve.messages import StreamSettings
 learner = Learner(StreamSettings("y", model="KRLST", settings={"tune": False, "warmup": 20}), "")
 learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(60)]))
@@ -90,9 +91,19 @@ def free_port():
         return found.getsockname()[1]
 
 
+FLEET = {"target": "y", "inputs": ["x"], "lags": 1, "size": 30, "settings": {"capacity": 5, "pending": 50}}
+
+
+def path_of(stream):
+    """Streams whose names begin with an f are fleets."""
+    return f"/v1/{'fleets' if stream.startswith('f') else 'streams'}/{stream}"
+
+
 def script(stream, requests, seed):
     """What a client asks of its stream, one after the other: rows, predictions, targets of any earlier ticket."""
     rng = random.Random(seed)
+    if stream.startswith("f"):  # which predicts nothing for an id before its first target
+        yield "rows", [{"id": f"s{i}", "x": 0.5, "y": float(i)} for i in range(20)], f"{stream}-first"
     waiting, predicted = [], 0
     for number in range(requests):
         kind = rng.choices(["rows", "predict", "targets"], [6, 2, 3 if waiting else 0])[0]
@@ -102,6 +113,8 @@ def script(stream, requests, seed):
         else:
             n = rng.choice([1, 1, 1, 2, 10, 40])
             body = [{"x": rng.gauss(0, 1), "z": rng.choice(["a", "b"])} for _ in range(n)]
+            if stream.startswith("f"):
+                body = [{"id": f"s{rng.randrange(20)}", "x": row["x"]} for row in body]
             if kind == "rows":
                 body = [row | {"y": row["x"] ** 2 + rng.gauss(0, 0.1) if rng.random() < 0.9 else None} for row in body]
             else:
@@ -129,11 +142,12 @@ class Client:
 
     def _run(self):
         try:
-            self._ask("PUT", f"/v1/streams/{self._stream}", QUICK | {"lags": 1}, None)
+            path = path_of(self._stream)
+            self._ask("PUT", path, FLEET if self._stream.startswith("f") else QUICK | {"lags": 1}, None)
             for kind, body, key in self._script:
                 if kind == "targets":
                     body = [{**target, "ticket": self._tickets[target["ticket"]]} for target in body]
-                answer = self._ask("POST", f"/v1/streams/{self._stream}/{kind}", body, key)
+                answer = self._ask("POST", f"{path}/{kind}", body, key)
                 self._tickets += [row["ticket"] for row in answer["rows"]] if kind == "predict" else []
                 self.answers.append(json.dumps(untagged(answer)))
         except BaseException as error:
@@ -166,9 +180,9 @@ def final(url, streams):
     with httpx.Client(base_url=url, timeout=60) as http:
         found = {}
         for stream in streams:
-            path = f"/v1/streams/{stream}"
+            path = path_of(stream)
             snapshot = http.get(f"{path}/snapshot").content  # its turn comes after all that was asked before
-            history = http.get(f"{path}/history", params={"rows": 100_000, "points": 5000}).json()
+            history = http.get(f"{path}/history", params={"rows": 100_000, "points": 5000, "id": "s3"}).json()
             found[stream] = {
                 "snapshot": snapshot,
                 "rows": http.get(path).json()["rows"],

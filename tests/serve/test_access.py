@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from streamgp.cli.app import app
 from streamgp.serve import access, server
 from streamgp.serve.access import SCOPES, Access, create_token, digest_of, is_loopback, list_tokens, revoke_token
+from streamgp.serve.app import ROUTES
 from streamgp.serve.journal import NAME
 from streamgp.serve.messages import RefusedError
-from streamgp.serve.routes import ROUTES
-from streamgp.serve.server import listening_on
+from streamgp.serve.server import listening_on, serve
+from tests.serve.killing import FLEET
 from tests.serve.running import QUICK, created, in_process, rows
 
 # What the least scope of each route must be, written out: a route that is missing here fails the test.
@@ -34,6 +35,17 @@ NEEDED = {
     ("GET", "/v1/streams/{name}/events"): "read",
     ("GET", "/v1/streams/{name}/snapshot"): "read",
     ("PUT", "/v1/streams/{name}/snapshot"): "admin",
+    ("GET", "/v1/fleets"): "read",
+    ("PUT", "/v1/fleets/{name}"): "write",
+    ("GET", "/v1/fleets/{name}"): "read",
+    ("DELETE", "/v1/fleets/{name}"): "admin",
+    ("POST", "/v1/fleets/{name}/rows"): "write",
+    ("POST", "/v1/fleets/{name}/predict"): "write",
+    ("POST", "/v1/fleets/{name}/targets"): "write",
+    ("GET", "/v1/fleets/{name}/ids"): "read",
+    ("GET", "/v1/fleets/{name}/history"): "read",
+    ("GET", "/v1/fleets/{name}/events"): "read",
+    ("GET", "/v1/fleets/{name}/snapshot"): "read",
     ("GET", "/metrics"): "read",
     ("GET", "/healthz"): "",
     ("GET", "/readyz"): "",
@@ -50,8 +62,14 @@ def guarded(tmp_path_factory):
         admin = {"Authorization": f"Bearer {tokens['admin']}"}
         client.put("/v1/streams/s", json=QUICK, headers=admin)
         client.post("/v1/streams/s/rows", json=rows(30), headers=admin)
+        fill_fleet(client, admin)
         snapshot = client.get("/v1/streams/s/snapshot", headers=admin).content
         yield client, tokens | {"": "", "wrong": "sgp_nonsense"}, snapshot
+
+
+def fill_fleet(client, headers):
+    client.put("/v1/fleets/f", json=FLEET, headers=headers)
+    client.post("/v1/fleets/f/rows", json=[{"id": "s3", "x": 1.0, "y": 2.0}] * 30, headers=headers)
 
 
 def test_the_table_has_all_routes():
@@ -69,12 +87,17 @@ def test_every_route_with_every_scope(guarded, method, path, given):
         "/v1/streams/{name}/predict": {"json": [{"x": 1.0}]},
         "/v1/streams/{name}/targets": {"json": [{"ticket": "t", "value": 1.0}]},
         "/v1/streams/{name}/snapshot": {"content": snapshot},
+        "/v1/fleets/{name}": {"json": FLEET},
+        "/v1/fleets/{name}/rows": {"json": [{"id": "s3", "x": 1.0, "y": 2.0}]},
+        "/v1/fleets/{name}/predict": {"json": [{"id": "s3", "x": 1.0}]},
+        "/v1/fleets/{name}/targets": {"json": [{"ticket": "t", "value": 1.0}]},
         "/api/v2/write": {"content": "s x=1.0,y=2.0"},
     }
     cannot_yet = ("/forecast", "/lines")  # too few rows, and rows without times
     headers = {"Authorization": f"Bearer {tokens[given]}"} if given else {}
     body = bodies.get(path, {}) if method in ("PUT", "POST") else {}
-    with client.stream(method, path.format(name="s"), headers=headers, **body) as answer:
+    url = path.format(name="f" if "fleets" in path else "s")
+    with client.stream(method, url, params={"id": "s3"}, headers=headers, **body) as answer:
         status = answer.status_code
     if not needed:
         assert status == 200
@@ -87,6 +110,7 @@ def test_every_route_with_every_scope(guarded, method, path, given):
         assert status in (200, 201, 204) or (path.endswith(cannot_yet) and status == 409)
     if method == "DELETE" and status == 204:
         client.put("/v1/streams/s/snapshot", content=snapshot, headers=headers)
+        fill_fleet(client, headers)
 
 
 def test_tokens_are_kept_as_digests_only_and_compared_in_constant_time(tmp_path, monkeypatch):
@@ -203,15 +227,11 @@ def test_a_server_answers_at_any_loopback_address_that_it_prints(tmp_path, host)
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_other_addresses_than_loopback_need_a_token(tmp_path, host):
     assert not is_loopback(host)
-    from streamgp.serve.server import serve
-
     with pytest.raises(ValueError, match="has no token; make one first: streamgp token create --data"):
         serve(tmp_path, host=host, port=0)
 
 
 def test_a_port_that_is_taken_is_refused_with_a_sentence(tmp_path):
-    from streamgp.serve.server import serve
-
     taken = socket.create_server(("127.0.0.1", 0))
     with taken, pytest.raises(OSError, match="cannot listen on port .* give another --port"):
         serve(tmp_path, port=taken.getsockname()[1])

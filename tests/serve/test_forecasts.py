@@ -9,13 +9,13 @@ import pytest
 
 import streamgp as sg
 from streamgp.serve import forecasts
-from streamgp.serve.forecasts import Asked, Forecasting, Series
-from streamgp.serve.learner import Learner, Op
-from streamgp.serve.messages import RefusedError, StreamSettings
+from streamgp.serve.forecasts import Forecasting, Series
+from streamgp.serve.learner import Learner
+from streamgp.serve.messages import ForecastQuery, RefusedError, StreamSettings
+from streamgp.serve.ops import Op
 from tests.serve.running import created, in_process
 
 BEGIN = dt.datetime(2026, 3, 1)
-ASKED = {"ahead": "24", "quantiles": "0.1,0.5,0.9"}
 
 
 def hourly(n, start=0, written=lambda moment: moment.isoformat()):
@@ -156,11 +156,11 @@ def test_the_kernel_is_chosen_again_after_many_rows_or_when_logarithms_are_no_mo
     monkeypatch.setattr(forecasts, "Forecaster", Counting)
     monkeypatch.setattr(forecasts, "RENEWED", 15)
     past = [(i, np.nan, 5.0 + i % 4) for i in range(1, 100)]
-    forecasting, asked = Forecasting(), Asked.of({}, ASKED)
+    forecasting, asked = Forecasting(), ForecastQuery()
     for rows in (20, 30, 34, 35, 40):
-        forecasts.over_time(forecasting, Series(past[:rows], ""), asked)
+        forecasting.over_time(Series(past[:rows], ""), asked)
     assert chosen == [20, 35]
-    answer = forecasts.over_time(forecasting, Series([*past[:40], (41, np.nan, -3.0)], ""), asked)
+    answer = forecasting.over_time(Series([*past[:40], (41, np.nan, -3.0)], ""), asked)
     assert chosen == [20, 35, 41]
     assert answer.time is None
 
@@ -176,8 +176,8 @@ def test_a_fill_value_does_not_make_the_kernel_be_chosen_again(monkeypatch):
     monkeypatch.setattr(forecasts, "Forecaster", Counting)
     past = [(i, np.nan, 5.0 + i % 4 + 0.01 * (i % 7)) for i in range(1, 60)]
     past[40] = (41, np.nan, -1e9)
-    forecasting, asked = Forecasting(), Asked.of({}, ASKED)
+    forecasting, asked = Forecasting(), ForecastQuery()
     for rows in (50, 55):
-        answer = forecasts.over_time(forecasting, Series(past[:rows], ""), asked)
+        answer = forecasting.over_time(Series(past[:rows], ""), asked)
     assert chosen == [50]
     assert 4.0 < min(answer.median) < max(answer.median) < 9.0

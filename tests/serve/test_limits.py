@@ -17,12 +17,14 @@ import pytest
 
 from streamgp import Calibrated, DriftAware, Standardize
 from streamgp.auto import forest
+from streamgp.contract.within import all_arrays
 from streamgp.job.named import model_names, value_of
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost, handlers, hosted, service
 from streamgp.serve.described import check_settings, new_pipeline
-from streamgp.serve.learner import Learner, Op
+from streamgp.serve.learner import Learner
 from streamgp.serve.messages import RefusedError, StreamSettings
+from streamgp.serve.ops import Op
 from streamgp.tables.columns import Column, Schema
 from tests.serve.running import JSON, QUICK, created, in_process, rows, settled
 
@@ -135,7 +137,7 @@ def test_the_cost_of_a_model_is_what_it_allocates_and_measuring_allocates_nothin
         patch.setattr(np, "zeros", lambda *args, **rest: zeros(*args, **rest) if np.prod(args[0]) < 1000 else None)
         said = cost.measured(whole, 3)
     whole.learn_many(np.eye(3), np.arange(3.0))
-    state = sum(array.nbytes for array in whole._all_arrays().values())
+    state = sum(array.nbytes for array in all_arrays(whole).values())
     assert 0.8 * state < said.bytes < 3 * state  # what outlives no row counts, too
 
 
@@ -175,7 +177,7 @@ def test_horizons_and_waiting_rows_count_as_memory():
     with pytest.raises(RefusedError, match="warmup must be a whole number of at most 10000; got 20000"):
         check_settings(StreamSettings("y", settings={"warmup": "20000"}))
     many = StreamSettings("y", model="KRLST", settings={"pending": 100_000, "tune": False, "capacity": 5})
-    wide = Op("rows", rows=[{f"x{i}": float(i) for i in range(400)} | {"y": 1.0}])
+    wide = Op("rows", rows=[{f"x{i}": float(i) for i in range(500)} | {"y": 1.0}])
     with pytest.raises(RefusedError, match="rows that wait for their targets take .* GiB of memory; a server allows"):
         Learner(many, "").apply(wide)
     check_settings(StreamSettings("y", settings={"pending": "500"}))  # as text, which is what push sends

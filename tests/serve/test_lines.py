@@ -71,8 +71,8 @@ def test_predictions_go_out_with_the_times_of_their_rows(client):
 
 
 def test_an_alarm_goes_out_at_the_time_of_its_row():
-    from streamgp.serve.history import NO_POINTS
     from streamgp.serve.messages import DriftEvent
+    from streamgp.serve.ops import NO_POINTS
 
     events = [DriftEvent(2, 'alarm, "one row"', "alarm"), DriftEvent(2, "drift"), DriftEvent(9, "gone", "alarm")]
     (point,) = points(lines.out("s", [(2, START + 0.25)], NO_POINTS, events))
@@ -90,7 +90,7 @@ def test_a_stream_without_times_has_no_lines(client):
 
 def test_what_cannot_be_learned_is_refused_by_its_line_and_nothing_is_created(client):
     for body, query, status, message in (
-        ("ok value=1 1\nm a=", "", 422, "line 2 ends where it needs a value of the field 'a'"),
+        ("ok value=1 1\nm a=", "", 422, "line 2 is not line protocol: 'm a='"),
         ("m a=1,b=2 1", "", 422, "there is no stream 'm', and its lines do not tell what to predict: a, b; create it"),
         ('m a="text" 1', "", 422, "there is no stream 'm'"),
         ("", "", 422, "the body has no lines"),

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 
 from streamgp.serve.app import ROUTES
-from streamgp.serve.openapi import document
+from streamgp.serve.routes import document
+from tests.serve.killing import FLEET
 from tests.serve.malformed import requests, send
 from tests.serve.running import QUICK, created, in_process, rows
 
-DOCUMENT = document(ROUTES)
+DOCUMENT = document()
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +34,13 @@ def test_the_document_is_served_and_whole(client):
 def test_answers_are_as_described(client):
     path = created(client, "typed")
     client.post(f"{path}/rows", json=rows(40))
+    client.put("/v1/fleets/typed-f", json=FLEET)
+    client.post("/v1/fleets/typed-f/rows", json=[{"id": "s3", "x": 1.0, "y": 2.0}] * 5)
     bodies = {
         "put_stream": {"json": QUICK},
-        "post_rows": {"json": rows(2)},
-        "post_predict": {"json": [{"x": 1.0}]},
+        "put_fleet": {"json": FLEET},
+        "post_rows": {"json": [row | {"id": "s3"} for row in rows(2)]},
+        "post_predict": {"json": [{"id": "s3", "x": 1.0}]},
         "post_targets": {"json": [{"ticket": "t", "value": 1.0}]},
     }
     for route in ROUTES:
@@ -46,7 +50,8 @@ def test_answers_are_as_described(client):
             body = {"content": client.get(f"{path}/snapshot").content}
         else:
             body = bodies.get(route.endpoint.__name__, {})
-        answer = client.request(route.method, route.path.format(name="typed"), **body)
+        url = route.path.format(name="typed-f" if "fleets" in route.path else "typed")
+        answer = client.request(route.method, url, params={"id": "s3"}, **body)
         assert answer.status_code in route.statuses, answer.text
         msgspec.json.decode(answer.content, type=route.gives)
 
@@ -55,6 +60,7 @@ def test_answers_are_as_described(client):
 @given(request=requests(DOCUMENT))
 def test_no_request_breaks_the_server(client, request):
     client.put("/v1/streams/s", json=QUICK)  # if it is not there
+    client.put("/v1/fleets/t", json=FLEET)
     send(client, request)
 
 

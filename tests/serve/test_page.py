@@ -154,6 +154,27 @@ def test_many_streams_are_searched_and_sorted(server, http, browser):
     assert browser.troubles == []
 
 
+def test_a_fleet_has_a_list_of_ids_and_a_plot_of_each(server, http, browser):
+    settings = {"target": "y", "size": 60, "inputs": ["x"], "settings": {"capacity": 5, "warmup": 20}}
+    http.put("/v1/fleets/plant", json=settings)
+    table = [{"id": f"pump-{i:02d}", "x": row["x"], "y": row["y"]} for row in rows(40) for i in range(60)]
+    http.post("/v1/fleets/plant/rows", json=table)
+    browser.open(f"{server.url}/", 1100)
+    assert until(browser, f"{TEXT}.includes('plant') && {TEXT}.includes('2\\u202f400')")
+    browser.value("document.querySelector('.fleets a').click()")
+    assert "10 more ids" in until(browser, f"{TEXT}.includes('pump-07') && {TEXT}")
+    enter(browser, ".search", "input", "PUMP-55")
+    assert until(
+        browser,
+        "document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody a').click() === undefined",
+    )
+    assert "Rows 1 to 40." in until(browser, f"document.querySelector('[data-chart=rows] canvas') && {LABEL}")
+    assert until(browser, BAND) > 200
+    http.post("/v1/fleets/plant/rows", json=[{"id": "pump-55", "x": 1.0, "y": 2.0}])
+    assert until(browser, f"{LABEL}.includes('Rows 1 to 41.')")
+    assert not browser.troubles
+
+
 def test_a_token_is_asked_for_and_kept_for_the_session(server, browser):
     token = create_token(server.folder, "read")
     time.sleep(1.1)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from streamgp.serve.described import check_settings, settings_of
-from streamgp.serve.learner import Learner, Op
+from streamgp.serve.learner import Learner
 from streamgp.serve.messages import SETTINGS, RefusedError
-from streamgp.serve.view import View, seen_by
+from streamgp.serve.ops import Op
 
 QUICK = {"target": "power", "model": "KRLST", "settings": {"tune": False, "warmup": 50, "capacity": 5}}
 SCHEMA = {"note": "ignore", "mode": {"kind": "category", "levels": ["day", "off"]}, "t": {"missing": [-999, "x"]}}
@@ -64,7 +64,7 @@ def test_a_level_that_comes_after_the_columns_are_fixed_joins():
     assert learner.pipeline.encoder.joined == []
     learner.apply(Op("rows", rows(60, 70, state="off")))
     assert learner.pipeline.encoder.joined == [("state", "off")]
-    detail = seen_by(learner, View("new")).detail("a", learner.settings)
+    detail = learner.seen("a")
     assert "new level: off of state has an input of its own" in detail.columns
     assert detail.verdict[0].startswith("Predictions of power miss by ")
     assert detail.times[-1] == (70, 1704067200.0 + 69 * 3600)

@@ -10,8 +10,9 @@ from functools import partial
 import pytest
 
 from streamgp.job.pipeline import Pipeline
-from streamgp.serve.learner import Learner, Note, Op
+from streamgp.serve.learner import Learner
 from streamgp.serve.messages import RefusedError, StreamSettings, encode
+from streamgp.serve.ops import Note, Op
 from tests.serve.running import asked, created, in_process, rows
 
 SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
@@ -19,7 +20,8 @@ SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
 
 def learner(**settings):
     """One that has learned 60 rows."""
-    found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS, **settings), "t")
+    own = {name: settings.pop(name) for name in ("warmup", "screen") if name in settings}
+    found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS | own, **settings), "t")
     found.apply(Op("rows", rows=rows(60)))
     return found
 
@@ -31,17 +33,10 @@ def until(stream, waiting):
         time.sleep(0.005)
 
 
-def learner_without_screening():
-    """One that has learned 60 rows and looks at none of them again."""
-    found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS | {"screen": False}), "t")
-    found.apply(Op("rows", rows=rows(60)))
-    return found
-
-
-@pytest.mark.parametrize("settings", [{}, {"lags": 2}, {"horizon": 2}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"lags": 2}, {"horizon": 2}, {"warmup": 80}], ids=str)
 def test_requests_done_together_give_the_answers_and_the_state_of_one_after_the_other(settings):
     one_by_one, together = learner(**settings), learner(**settings)
-    ops = [Op("rows", rows=rows(n, 60 + at)) for at, n in enumerate([1, 3, 1, 2])]
+    ops = [Op("rows", rows=rows(n, 60 + at)) for at, n in enumerate([1, 3, 1, 2, 15])]  # built from 64 of 80
     ops[1].rows[1]["x"] = None
     if not settings.get("horizon"):
         ops[2:2] = [Op("predict", rows=[{"x": 3.0}])]
@@ -71,7 +66,7 @@ def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, own):
 
 
 def test_rows_with_other_columns_gaps_or_text_are_encoded_as_ever():
-    encoder = learner_without_screening().pipeline.encoder
+    encoder = learner(screen=False).pipeline.encoder
     whole = encoder.encode_complete([{"x": 1, "y": 2.5}, {"y": 3.0, "x": 4.0}])
     assert whole.X.tolist() == [[1.0], [4.0]]
     assert whole.y.tolist() == [2.5, 3.0]
@@ -80,7 +75,7 @@ def test_rows_with_other_columns_gaps_or_text_are_encoded_as_ever():
 
 
 def test_a_note_on_earlier_rows_is_told_with_the_last_of_several_requests(monkeypatch):
-    found, note = learner_without_screening(), Note("drift", 5, "a change")
+    found, note = learner(screen=False), Note("drift", 5, "a change")
     take = Learner._take
     monkeypatch.setattr(Learner, "_take", lambda self, new: (*take(self, new)[:2], [note, Note("drift", 61, "here")]))
     outcomes = found.apply_all([Op("rows", rows=rows(1, at)) for at in (60, 61, 62)])
@@ -92,14 +87,6 @@ def test_a_bad_row_among_requests_done_together_is_refused_alone():
     assert [isinstance(outcome, RefusedError) for outcome in found] == [False, True, False]
     assert "row 1 has 'hot' in the column 'x'" in found[1].message
     assert [outcome.answer.seen for outcome in (found[0], found[2])] == [61, 62]
-
-
-def test_rows_up_to_the_one_from_which_on_a_model_is_built_are_calm():
-    found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS | {"warmup": 80}), "t")
-    found.apply(Op("rows", rows=rows(60)))
-    assert [found.is_calm(n) for n in (1, 3, 4, 20)] == [True, True, False, False]  # built from 64 of 80
-    found.apply(Op("rows", rows=rows(20, 60)))
-    assert found.is_calm(10)
 
 
 def test_requests_that_wait_are_done_together_and_one_that_fails_spoils_no_other(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from streamgp.serve.journal import Journal, Write
+from streamgp.serve.journal import Journal, Write, statement
 from streamgp.serve.messages import RefusedError
 from streamgp.settings import option
 
@@ -22,29 +22,21 @@ PREFIX = "sgp_"
 KINDS = ("bearer", "token")  # of the header Authorization; InfluxDB's clients say Token
 LONGEST_NAME = 60  # characters
 LOOKED = 1.0  # seconds between two looks for new tokens
+MAKE = "streamgp token create --data DIR"
 REVOKED = "revoked"  # the scope of a token that is no more
 # Headers that proxies add.
 PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"})
 
 
 class Token(NamedTuple):
-    """A token as it is kept.
+    """A token as it is kept."""
 
-    Args:
-        id: by which it is revoked.
-        digest: SHA-256; a token has 256 random bits, so that no salt is needed.
-        scope: what it may do.
-        created: when.
-        name: for people; "": none.
-        used: the day of its last use; "": none yet.
-    """
-
-    id: int
-    digest: bytes
-    scope: str
+    id: int  # by which it is revoked
+    digest: bytes  # SHA-256; a token has 256 random bits, so that no salt is needed
+    scope: str  # what it may do
     created: str
-    name: str
-    used: str
+    name: str  # for people; "": none
+    used: str  # the day of its last use; "": none yet
 
 
 class Access:
@@ -98,17 +90,13 @@ class Access:
             if hmac.compare_digest(token.digest, digest) and kind.lower() in KINDS:
                 found = token
         if found is None:
-            raise RefusedError(
-                401,
-                "unauthorized",
-                "this server needs a token" if not given else "the token is not known here",
-                "send the header Authorization: Bearer TOKEN; make one with: streamgp token create --data DIR",
-            )
+            hint = f"send the header Authorization: Bearer TOKEN; make one with: {MAKE}"
+            missing = "the token is not known here" if given else "this server needs a token"
+            raise RefusedError("unauthorized", missing, hint)
         self._note_use(found.id)
         if SCOPES.index(found.scope) < SCOPES.index(scope):
-            raise RefusedError(
-                403, "forbidden", f"the token has the scope {found.scope}, this needs {scope}", "use another token"
-            )
+            has = f"the token has the scope {found.scope}, this needs {scope}"
+            raise RefusedError("forbidden", has, "use another token")
 
     def _note_use(self, number: int) -> None:
         """Keep the day on which a token is used."""
@@ -116,32 +104,21 @@ class Access:
         if self._later is None or self._used.get(number) == today:
             return
         self._used[number] = today
-
-        def write(cursor: sqlite3.Cursor) -> None:
-            cursor.execute("UPDATE tokens SET used=? WHERE id=?", (today, number))
-
-        self._later(partial(self._journal.write, write))
+        note = statement("UPDATE tokens SET used=? WHERE id=?", today, number)
+        self._later(partial(self._journal.write, note))
 
 
 def _refuse_strangers(headers: Mapping[str, str], peer: str) -> None:
     """Neither other machines, nor a page of another site in a browser here, may reach a server without tokens."""
+    only, hint = "without tokens this server answers only requests", f"make a token first: {MAKE} --scope write"
     if not is_loopback(peer) or not PROXIED.isdisjoint(headers):
-        raise RefusedError(
-            403,
-            "foreign_machine",
-            "without tokens this server answers only requests that come from its own machine, and not through a proxy",
-            "make a token first: streamgp token create --data DIR --scope write",
-        )
+        own = f"{only} that come from its own machine, and not through a proxy"
+        raise RefusedError("foreign_machine", own, hint)
     host = headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     origin = headers.get("origin", "")
     if not is_loopback(name.strip("[]")) or (origin and origin.rpartition("://")[2] != host):
-        raise RefusedError(
-            403,
-            "foreign_site",
-            "without tokens this server answers only requests to localhost, and none of other web sites",
-            "make a token: streamgp token create --data DIR --scope write",
-        )
+        raise RefusedError("foreign_site", f"{only} to localhost, and none of other web sites", hint)
 
 
 def digest_of(token: str) -> bytes:
@@ -162,12 +139,8 @@ def create_token(folder: str | Path, scope: str, name: str = "") -> str:
         raise ValueError(f"the name of a token is one line of up to {LONGEST_NAME} characters; got {name[:80]!r}")
     token = PREFIX + secrets.token_urlsafe(32)
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-    def write(cursor: sqlite3.Cursor) -> None:
-        values = digest_of(token), scope, created, name
-        cursor.execute("INSERT INTO tokens (digest, scope, created, name) VALUES (?, ?, ?, ?)", values)
-
-    _write(folder, write, create=True)
+    insert = "INSERT INTO tokens (digest, scope, created, name) VALUES (?, ?, ?, ?)"
+    _write(folder, statement(insert, digest_of(token), scope, created, name), create=True)
     return token
 
 

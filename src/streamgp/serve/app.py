@@ -6,21 +6,19 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.serve.access import Access
-from streamgp.serve.handlers import SNAPSHOT, answer
+from streamgp.serve.handlers import SNAPSHOT, get_page
 from streamgp.serve.messages import Error, ErrorAnswer, RefusedError
 from streamgp.serve.metrics import Metrics
-from streamgp.serve.openapi import document
-from streamgp.serve.routes import PAGES, ROUTES, Endpoint
+from streamgp.serve.routes import ROUTES, Described, answer, document
 from streamgp.serve.service import Service
 
 LOG = logging.getLogger("streamgp.serve")
@@ -29,14 +27,15 @@ SOON = 5  # seconds after which a client may ask again whether everything is com
 UNREAD, UNREAD_SECONDS = 256 << 20, 10.0
 # The page gets everything from this server, and no other site may embed it or read from it.
 SECURITY = {
-    "content-security-policy": (
+    "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
+PAGES = [Described("GET", path, "", get_page, "The page") for path in ("/", "/page/{file}")]
 
 
 def application(service: Service, origins: tuple[str, ...] = (), public: bool = False, base: str = "/") -> ASGIApp:
@@ -48,58 +47,109 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
         public: whether other machines can reach it, so that it needs a token in any case.
         base: the path below which a proxy shows it, "/gp/", whether the proxy takes that off or not.
     """
-    access, metrics = Access(service.journal, public, service.slow.submit), Metrics(service)
-
-    def guarded(endpoint: Endpoint, scope: str, path: str, longest: Longest) -> Endpoint:
-        async def answered(request: Request) -> Response:
-            began = time.perf_counter()
-            try:
-                access.check(scope, request.headers, request.client.host if request.client else "")
-                longest.check(request.headers.get("content-length", ""))
-                if service.cold and request.method in ("PUT", "POST"):
-                    raise RefusedError(
-                        503,
-                        "compiling",
-                        "the server compiles its models, once after an installation",
-                        "send the request again in a few seconds; GET /readyz answers 200 when this is done",
-                        SOON,
-                    )
-                response = await endpoint(Request(request.scope, longest.limited(request.receive)))
-            except RefusedError as problem:
-                response = refused(problem)
-            metrics.add(request.method, path, response.status_code, time.perf_counter() - began)
-            return response
-
-        return answered
-
-    body = Longest(service.limits.body, "send it in parts, or raise --max-body")
-    snapshot = Longest(service.limits.snapshot, "no stream of this server can be so large")
-    paths: dict[str, dict[str, Endpoint]] = {}
-    for route in ROUTES:
-        longest = snapshot if route.takes == SNAPSHOT else body
-        endpoint = guarded(route.endpoint, route.scope, route.path, longest)
-        paths.setdefault(route.path, {})[route.method] = endpoint
-    paths |= {path: {"GET": guarded(endpoint, "", path, body)} for path, endpoint in PAGES}
-    handlers: dict[Any, Any] = {HTTPException: _http_error, 500: _unexpected}
-    app = Starlette(routes=[_route(path, methods) for path, methods in paths.items()], exception_handlers=handlers)
-    app.router.redirect_slashes = False
-    app.state.service, app.state.metrics = service, metrics
-    app.state.openapi = document(ROUTES) | ({} if base == "/" else {"servers": [{"url": base.rstrip("/")}]})
-    whole: ASGIApp = app if base == "/" else Router([Mount(base, app), Mount("/", app)])
+    access = Access(service.journal, public, service.slow.submit)
+    told = document() | ({} if base == "/" else {"servers": [{"url": base.rstrip("/")}]})
+    parts = {"service": service, "metrics": Metrics(service), "document": told}
+    paths: dict[str, dict[str, Described]] = {}
+    for one in [*ROUTES, *PAGES]:
+        paths.setdefault(one.path, {})[one.method] = one
+    paths["/{other:path}"] = {}
+    routes = [Route(path, _Path(path, methods, access, parts)) for path, methods in paths.items()]
+    app: ASGIApp = Router(routes, redirect_slashes=False)
+    if base != "/":
+        app = Router([Mount(base, app), Mount("/", app)])
     if origins:
         from starlette.middleware.cors import CORSMiddleware
 
-        whole = CORSMiddleware(whole, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-    return _hardened(whole)
+        app = CORSMiddleware(app, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    return app
 
 
-def _route(path: str, methods: dict[str, Endpoint]) -> Route:
-    """All methods of a path as one route, so that a wrong one is answered with those that there are."""
+class _Path:
+    """What answers all requests to a path; a wrong method gets those that there are.
 
-    async def endpoint(request: Request) -> Response:
-        return await methods["GET" if request.method == "HEAD" else request.method](request)
+    Args:
+        path: of the routes.
+        methods: the routes by method.
+        access: who may do what.
+        parts: of the server, which handlers may ask for.
+    """
 
-    return Route(path, endpoint, methods=list(methods))
+    def __init__(self, path: str, methods: dict[str, Described], access: Access, parts: dict[str, Any]) -> None:
+        self._path, self._methods, self._access, self._parts = path, methods, access, parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, body = time.perf_counter(), _Body(scope, receive)
+        request = Request(scope, body.receive)
+        one = self._methods.get("GET" if request.method == "HEAD" else request.method)
+        try:
+            response = await self._answered(one, request, body)
+        except RefusedError as problem:
+            response = refused(problem)
+            if problem.code == "method_not_allowed":
+                response.headers["Allow"] = ", ".join(self._methods)
+        except Exception:
+            LOG.exception("%s %s", request.method, request.url.path)
+            response = refused(RefusedError("internal", "something unexpected went wrong", "see the server's log"))
+        response.headers.update(SECURITY)
+        if one is not None:
+            self._parts["metrics"].add(request.method, self._path, response.status_code, time.perf_counter() - began)
+        await body.finish()
+        await response(scope, receive, send)
+
+    async def _answered(self, one: Described | None, request: Request, body: _Body) -> Response:
+        if not self._methods:
+            raise RefusedError("not_found", "Not Found", "GET /openapi.json lists what there is")
+        if one is None:
+            raise RefusedError("method_not_allowed", "Method Not Allowed", f"allowed here: {', '.join(self._methods)}")
+        self._access.check(one.scope, request.headers, request.client.host if request.client else "")
+        service: Service = self._parts["service"]
+        if one.takes == SNAPSHOT:
+            body.limit(service.limits.snapshot, "no stream of this server can be so large")
+        else:
+            body.limit(service.limits.body, "send it in parts, or raise --max-body")
+        if service.cold and request.method in ("PUT", "POST"):
+            compiles = "the server compiles its models, once after an installation"
+            hint = "send the request again in a few seconds; GET /readyz answers 200 when this is done"
+            raise RefusedError("compiling", compiles, hint, SOON)
+        return await one.answered(request, self._parts)
+
+
+class _Body:
+    """The body of a request: it is not read beyond a limit, whatever its header says, and no answer is sent before its
+    end has come, because the client might not listen yet."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        headers = Headers(scope=scope)
+        self._receive, self._told = receive, headers.get("content-length", "")
+        # A client that asks first whether to send its body gets the answer at once.
+        self._is_coming = bool(self._told or "transfer-encoding" in headers) and "expect" not in headers
+        self._left = UNREAD
+        self._problem: RefusedError | None = None
+
+    def limit(self, most: int, hint: str) -> None:
+        """Refuse more bytes than these."""
+        self._left = most
+        self._problem = RefusedError("body_too_long", f"the body is longer than {most} bytes", hint)
+        if self._told.isdecimal() and (len(self._told) > 15 or int(self._told) > most):
+            raise self._problem
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._is_coming = bool(message.get("more_body"))
+        self._left -= len(message.get("body", b""))
+        if self._left < 0 and self._problem is not None:
+            raise self._problem
+        return message
+
+    async def finish(self) -> None:
+        """Read what comes still, and throw it away."""
+        if self._is_coming:
+            self._left, self._problem = UNREAD, None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(UNREAD_SECONDS):
+                    while self._is_coming and self._left > 0:
+                        await self.receive()
 
 
 def refused(problem: RefusedError) -> Response:
@@ -110,90 +160,3 @@ def refused(problem: RefusedError) -> Response:
     if problem.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
-
-
-async def _http_error(_: Request, error: HTTPException) -> Response:
-    codes = {404: "not_found", 405: "method_not_allowed"}
-    allowed = (error.headers or {}).get("Allow", "")
-    hints = {404: "GET /openapi.json lists what there is", 405: f"allowed here: {allowed}"}
-    problem = RefusedError(
-        error.status_code, codes.get(error.status_code, "refused"), str(error.detail), hints.get(error.status_code, "")
-    )
-    response = refused(problem)
-    response.headers.update(error.headers or {})
-    return response
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    LOG.error("%s %s", request.method, request.url.path, exc_info=error)
-    return refused(RefusedError(500, "internal", "something unexpected went wrong", "see the server's log"))
-
-
-class Longest(NamedTuple):
-    """How long a body may be.
-
-    Args:
-        bytes: at most.
-        hint: what to do about a longer one.
-    """
-
-    bytes: int
-    hint: str
-
-    def problem(self) -> RefusedError:
-        return RefusedError(413, "body_too_long", f"the body is longer than {self.bytes} bytes", self.hint)
-
-    def check(self, length: str) -> None:
-        """Refuse a body by what its header says of its length."""
-        if length.isdecimal() and (len(length) > 15 or int(length) > self.bytes):
-            raise self.problem()
-
-    def limited(self, receive: Receive) -> Receive:
-        """No body is read beyond the limit, whatever its header says."""
-        read = 0
-
-        async def limited() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > self.bytes:
-                raise self.problem()
-            return message
-
-        return limited
-
-
-def _hardened(app: ASGIApp) -> ASGIApp:
-    """Security headers on every answer, and no answer before the client has sent its body: it might not listen yet."""
-    extra = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
-
-    async def hardened(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        names = {name for name, _ in scope["headers"]}
-        # A client that asks first whether to send its body gets the answer at once.
-        coming = bool(names & {b"content-length", b"transfer-encoding"}) and b"expect" not in names
-
-        async def counted() -> Message:
-            nonlocal coming
-            message = await receive()
-            coming = bool(message.get("more_body"))
-            return message
-
-        async def rest() -> None:
-            left = UNREAD
-            while coming and left > 0:
-                left -= len((await counted()).get("body", b""))
-
-        async def secured(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *extra]
-                if coming:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(rest(), UNREAD_SECONDS)
-            await send(message)
-
-        await app(scope, counted, secured)
-
-    return hardened

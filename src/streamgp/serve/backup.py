@@ -27,20 +27,11 @@ def back_up(folder: str | Path, to: str | Path) -> Path:
         raise JournalError(f"{folder} holds no data of streamgp serve; give the folder with --data")
     if to.resolve() == path.parent.resolve():
         raise JournalError(f"{to} is the data folder itself; give another folder with --to")
+    copied, part = to / NAME, to / f"{NAME}.part"
     try:
         to.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _copied(path, to / NAME)
-    except (sqlite3.Error, OSError) as error:
-        if isinstance(error, JournalError):
-            raise
-        raise JournalError(f"{folder} could not be copied to {to}: {error}") from None
-
-
-def _copied(path: Path, to: Path) -> Path:
-    part = to.with_name(f"{to.name}.part")
-    part.unlink(missing_ok=True)
-    os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
-    try:
+        part.unlink(missing_ok=True)
+        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
         with (
             contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10)) as source,
             contextlib.closing(sqlite3.connect(part)) as copy,
@@ -51,7 +42,11 @@ def _copied(path: Path, to: Path) -> Path:
             copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
             if (problem := copy.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
                 raise JournalError(f"{path} is damaged ({problem}); keep the last backup")
-        os.replace(part, to)
-    finally:
-        part.unlink(missing_ok=True)
-    return to
+        os.replace(part, copied)
+    except (sqlite3.Error, OSError) as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"{folder} could not be copied to {to}: {error}") from None
+    return copied

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamgp.arrays import inspector
 from streamgp.auto.candidates import CANDIDATES, candidate, sizes_of
@@ -21,38 +21,45 @@ from streamgp.job.request import AUTO, Request
 from streamgp.serve.messages import RefusedError
 from streamgp.wrappers.columns import Columns
 from streamgp.wrappers.driftaware import DriftAware
-from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Composite
 
 MEMORY = 1 << 30  # bytes of a stream
+FLEET = 4 << 30  # of a fleet
 ROW = 2e8  # multiplications of a row: some tenths of a second
 UNITS = 1000  # of a reservoir: its eigenvalues take a second or two, eight times as long for twice as many units
 MOVED = 2000  # basis points or weights of a model that adapts: a move takes about a second, and grows likewise
 KERNEL = 20_000  # terms of a kernel times inputs: beyond that, finding hyperparameters takes minutes
 # Auto has every candidate for up to four choices of inputs, and some of the generation before.
 AUTO_SETS = 6
+SMALLER = "use a smaller capacity, fewer features, a shorter memory of the past, or fewer inputs"
 
 
 class Cost(NamedTuple):
-    """What models take.
+    """What models take."""
 
-    Args:
-        bytes: of their arrays.
-        row: multiplications to predict and learn a row.
-        units: of the largest reservoir.
-        moved: most coordinates of a model whose hyperparameters adapt.
-        kernel: terms of the largest kernel, times the inputs that it sees.
-    """
-
-    bytes: int = 0
-    row: int = 0
-    units: int = 0
-    moved: int = 0
-    kernel: int = 0
+    bytes: int = 0  # of their arrays
+    row: int = 0  # multiplications to predict and learn a row
+    units: int = 0  # of the largest reservoir
+    moved: int = 0  # most coordinates of a model whose hyperparameters adapt
+    kernel: int = 0  # terms of the largest kernel, times the inputs that it sees
 
     def times(self, copies: int) -> Cost:
         """The cost of several copies."""
         return self._replace(bytes=copies * self.bytes, row=copies * self.row)
+
+    def too_much(self) -> tuple[str, str] | None:
+        """What is too much, and what to do; None: nothing is."""
+        limits: tuple[tuple[float, float, Callable[[Any], str], str, str], ...] = (
+            (self.units, UNITS, str, "its reservoir has {} units", "use fewer units"),
+            (self.bytes, MEMORY, _gib, "it takes {} of memory", SMALLER),
+            (self.row, ROW, "{:.0e}".format, "a row takes about {} multiplications", SMALLER),
+            (self.moved, MOVED, str, "adapt works on {} basis points or weights", f"{SMALLER}, or adapt=none"),
+            (self.kernel, KERNEL, str, "the terms of its kernel, times the inputs that it sees, are {}", SMALLER),
+        )
+        for size, most, shown, told, hint in limits:
+            if size > most:
+                return f"{told.format(shown(size))}; a server allows {shown(most)}", hint
+        return None
 
 
 class _MeasuredError(Exception):
@@ -63,8 +70,7 @@ def total(costs: Iterable[Cost]) -> Cost:
     """The cost of several models beside each other."""
     whole = Cost()
     for one in costs:
-        largest = map(max, whole[2:], one[2:])
-        whole = Cost(whole.bytes + one.bytes, whole.row + one.row, *largest)
+        whole = Cost(whole.bytes + one.bytes, whole.row + one.row, *map(max, whole[2:], one[2:]))
     return whole
 
 
@@ -78,18 +84,11 @@ def _cost_of(sizes: Mapping[str, int], size: int) -> Cost:
 
 
 def measured(model: StreamModel, d: int) -> Cost:
-    """What a model takes; nothing is allocated.
-
-    Args:
-        model: that has learned nothing.
-        d: inputs of a row.
-    """
+    """What a model that has learned nothing takes for rows of d inputs; nothing is allocated."""
     if isinstance(model, Composite):
         own, seen = 0, d
         if isinstance(model, Columns):
             seen = len(model._columns)
-        elif isinstance(model, Standardize):
-            own = model._warmup * (d + 1)
         elif isinstance(model, Encoded):
             seen, own = model._encoder.width, model._encoder.depth * (d + model._encoder.width**2)
         within = total(measured(one, seen) for one in model._models)
@@ -107,43 +106,40 @@ def measured(model: StreamModel, d: int) -> Cost:
 
 
 def refuse(request: Request, d: int, pending: int) -> None:
-    """Refuse a stream that would take too much.
-
-    Args:
-        request: which model, and how.
-        d: inputs of a row.
-        pending: rows that can wait for their targets.
-    """
+    """Refuse a stream of d inputs that would take too much; ``pending`` rows can wait for their targets."""
     if request.model == AUTO:
         sizes = sizes_of(request.run.budget)
         models = total(measured(candidate(name, d, request.own, sizes), d) for name in CANDIDATES).times(AUTO_SETS)
     else:
-        models = measured(Tuned(request.build(d), warmup=request.run.warmup, drift=request.run.drift)._model, d)
-    # Rows that are kept, each with its prediction; refuse_waiting() knows more of those that wait.
+        models = measured(Tuned(request.build(d), warmup=request.run.warmup, drift=request.run.drift)._within, d)
+    # Rows that are kept, each with its prediction; refuse_pending() knows more of those that wait.
     rows = request.run.warmup + 2 * request.horizon + pending
-    if found := _too_much(total([models, Cost(8 * rows * (d + 10))])):
+    if found := total([models, Cost(8 * rows * (d + 10))]).too_much():
         inputs = f"{d} inputs" if d > 1 else "one input"
-        raise RefusedError(422, "too_large", f"{request.model} with {inputs} is too large: {found[0]}", found[1])
+        raise RefusedError("too_large", f"{request.model} with {inputs} is too large: {found[0]}", found[1])
 
 
-def refuse_waiting(pipeline: Pipeline, pending: int) -> None:
+def refuse_fleet(size: int, each: int) -> None:
+    """Refuse a fleet that would take too much: its sensors, and bytes of each."""
+    _refuse_memory(f"{size} sensors", size * each, FLEET, "use a smaller size or capacity, or several fleets")
+
+
+def refuse_pending(pipeline: Pipeline, pending: int) -> None:
     """Refuse a run of which this many rows that wait for their targets would take too much."""
-    numbers = pipeline.line_width
-    if 8 * numbers * pending > MEMORY:
-        raise RefusedError(
-            422,
-            "too_large",
-            f"{pending} rows that wait for their targets take {_gib(8 * numbers * pending)} of memory; a server allows "
-            f"{_gib(MEMORY)}",
-            "use a smaller pending, or fewer inputs",
-        )
+    rows, size = f"{pending} rows that wait for their targets", 8 * pipeline.line_width * pending
+    _refuse_memory(rows, size, MEMORY, "use a smaller pending, or fewer inputs")
+
+
+def _refuse_memory(what: str, size: int, most: int, hint: str) -> None:
+    if size > most:
+        raise RefusedError("too_large", f"{what} take {_gib(size)} of memory; a server allows {_gib(most)}", hint)
 
 
 def refusing() -> AbstractContextManager[None]:
     """Refuse any model that is too large before it is allocated."""
 
     def inspect(sizes: Mapping[str, int], size: int) -> None:
-        if found := _too_much(_cost_of(sizes, size)):
+        if found := _cost_of(sizes, size).too_much():
             raise ValueError("; ".join(found))
 
     return _inspected(inspect)
@@ -158,27 +154,5 @@ def _inspected(inspect: Callable[[Mapping[str, int], int], None]) -> Iterator[No
         inspector.reset(token)
 
 
-def _too_much(cost: Cost) -> tuple[str, str] | None:
-    """What is too much, and what to do; None: nothing is."""
-    smaller = "use a smaller capacity, fewer features, a shorter memory of the past, or fewer inputs"
-    if cost.units > UNITS:
-        return f"its reservoir has {cost.units} units; a server allows {UNITS}", "use fewer units"
-    if cost.bytes > MEMORY:
-        return f"it takes {_gib(cost.bytes)} of memory; a server allows {_gib(MEMORY)}", smaller
-    if cost.row > ROW:
-        return f"a row takes about {cost.row:.0e} multiplications; a server allows {ROW:.0e}", smaller
-    if cost.moved > MOVED:
-        return (
-            f"adapt works on {cost.moved} basis points or weights; a server allows {MOVED}",
-            "use a smaller capacity, fewer features, or adapt=none",
-        )
-    if cost.kernel > KERNEL:
-        return (
-            f"the terms of its kernel, times the inputs that it sees, are {cost.kernel}; a server allows {KERNEL}",
-            "use a kernel of fewer terms, a shorter memory of the past, or fewer inputs",
-        )
-    return None
-
-
-def _gib(size: int) -> str:
+def _gib(size: float) -> str:
     return f"{size / 2**30:,.3g} GiB"

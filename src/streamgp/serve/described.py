@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from streamgp.job.building import default_lags
 from streamgp.job.named import value_of
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import MOST_PENDING, Request, told_of_columns
+from streamgp.job.request import MOST_PENDING, Request, default_lags, told_of_columns
 from streamgp.serve import cost
 from streamgp.serve.messages import LONGEST_SETTING, ColumnSchema, RefusedError, StreamSettings
 from streamgp.settings import whole
@@ -26,7 +27,7 @@ def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
     lags = default_lags(schema, settings.model, settings.horizon) if settings.lags is None else settings.lags
     cost.refuse(request, max(len(schema.input_names) + lags, 1), pending_of(settings))
     pipeline = Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
-    cost.refuse_waiting(pipeline, pending_of(settings))
+    cost.refuse_pending(pipeline, pending_of(settings))
     return pipeline
 
 
@@ -66,7 +67,7 @@ def pending_of(settings: StreamSettings) -> int:
 def check_settings(settings: StreamSettings) -> None:
     """Refuse settings that no stream can have, before its first row."""
     given = settings.settings.get("level", settings.level)
-    try:
+    with refused_settings():
         if str(given) != str(settings.level):
             raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
         if settings.inputs is not None and settings.target in settings.inputs:
@@ -81,25 +82,27 @@ def check_settings(settings: StreamSettings) -> None:
             whole("warmup", value_of(settings.settings["warmup"]), at_most=MOST_WARMUP)
         # How many inputs there are may turn out later, and new_pipeline looks again.
         inputs = len(settings.inputs or ()) + (settings.lags or 0)
-        cost.refuse(
-            Request(settings.model, run_settings(settings), settings.horizon), max(inputs, 1), pending_of(settings)
-        )
+        request = Request(settings.model, run_settings(settings), settings.horizon)
+        cost.refuse(request, max(inputs, 1), pending_of(settings))
+
+
+@contextlib.contextmanager
+def refused_settings() -> Iterator[None]:
+    """Refuse settings that raise an error of whatever kind: what they say may do anything to a constructor."""
+    try:
+        yield
     except RefusedError:
         raise
-    except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
-        raise RefusedError(422, "bad_settings", str(error), "GET /openapi.json describes the settings") from None
+    except Exception as error:
+        raise RefusedError("bad_settings", str(error)) from None
 
 
 def refuse_waiting(pipeline: Pipeline) -> None:
     """Refuse tickets for a stream whose model cannot wait for targets."""
     if pipeline.horizon:
-        raise RefusedError(
-            409,
-            "has_horizon",
-            f"the stream predicts {pipeline.horizon} rows ahead and gets its targets from later rows",
-            "post rows: each is answered with the prediction ahead",
-        )
+        ahead = f"the stream predicts {pipeline.horizon} rows ahead and gets its targets from later rows"
+        raise RefusedError("has_horizon", ahead, "post rows: each is answered with the prediction ahead")
     try:
         Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
-        raise RefusedError(409, "cannot_wait", str(error), "post rows, with null where the target is missing") from None
+        raise RefusedError("cannot_wait", str(error), "post rows, with null where the target is missing") from None

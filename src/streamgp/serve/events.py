@@ -6,24 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from streamgp.serve.learner import Note
 from streamgp.serve.messages import encode
+from streamgp.serve.ops import Note
 from streamgp.settings import FloatArray
 
 MOST_WAITING = 256  # events that a listener may be behind
 MOST_LISTENERS = 64  # of a stream
 ROWS_AN_EVENT = 250
 NAMES = ("observed", "mean", "lower", "upper")
-RESUMED = 2000  # ops that a listener who comes back gets at most
+RESUMED = 2000  # records that a listener who comes back gets at most
 HEARTBEAT = 15.0  # seconds
 
 
 def frames(seq: int, points: FloatArray, notes: Sequence[Note]) -> bytes:
-    """The events of one op, of which the last has its number as id."""
+    """The events of one record, of which the last has its number as id."""
+    rows = [{"row": int(row), **dict(zip(NAMES, values, strict=True))} for row, *values in points.tolist()]
     parts: list[tuple[str, Any]] = [
-        ("rows", {"rows": [dict(zip(("row", *NAMES), _row(point), strict=True)) for point in points[at:stop].tolist()]})
-        for at in range(0, len(points), ROWS_AN_EVENT)
-        for stop in (at + ROWS_AN_EVENT,)
+        ("rows", {"rows": rows[at : at + ROWS_AN_EVENT]}) for at in range(0, len(rows), ROWS_AN_EVENT)
     ]
     parts += [(note.kind, {"row": note.row, "text": note.text}) for note in notes]
     sent = b"".join(frame(kind, data) for kind, data in parts)
@@ -33,10 +32,6 @@ def frames(seq: int, points: FloatArray, notes: Sequence[Note]) -> bytes:
 def frame(kind: str, data: Any) -> bytes:
     """One event without an id."""
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode(data))
-
-
-def _row(point: list[float]) -> list[Any]:
-    return [int(point[0]), *point[1:]]
 
 
 class Listener:
@@ -86,7 +81,7 @@ class Hub:
         self.dropped = 0
 
     def publish(self, seq: int, data: bytes) -> None:
-        """From any thread: hand the events of an op to all."""
+        """From any thread: hand the events of a record to all."""
         self._all((seq, data))
 
     def close(self) -> None:

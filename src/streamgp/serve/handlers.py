@@ -4,40 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+import math
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from streamgp import defaults
-from streamgp.serve import events, forecasts, history, lines, metrics
+from streamgp.serve import events, forecasts, history, lines
 from streamgp.serve.hosted import Hosted
-from streamgp.serve.learner import Learner, Note, Op
+from streamgp.serve.learner import Learner
 from streamgp.serve.messages import (
+    FLEET_SETTINGS,
+    LONGEST_KEY,
     SETTINGS,
     TARGETS,
     Error,
+    FleetDetail,
+    FleetList,
+    FleetSettings,
+    ForecastAnswer,
+    ForecastQuery,
     Healthz,
+    HistoryAnswer,
+    HistoryQuery,
+    LinesQuery,
+    MetricsQuery,
+    PrecisionQuery,
+    PredictAnswer,
     RefusedError,
+    Row,
+    RowsAnswer,
+    SensorList,
+    SensorQuery,
     StreamBrief,
     StreamDetail,
     StreamList,
+    StreamSettings,
     Target,
+    TargetsAnswer,
     WriteError,
-    encode,
 )
-from streamgp.serve.rows import JSON, MOST_ROWS, checked, decoded, media_type, read_rows
+from streamgp.serve.metrics import MEDIA_TYPE, Metrics
+from streamgp.serve.ops import NO_POINTS, Note, Op
+from streamgp.serve.routes import F, S, answer, asked, both, route
+from streamgp.serve.rows import JSON, LINES, MOST_ROWS, checked, decoded, media_type, read_rows
 from streamgp.serve.service import Service, check_name, new_tag
 from streamgp.settings import FloatArray
 from streamgp.version import __version__
 
-MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
 LARGE = 1 << 16  # bytes of a body that is decoded in a thread, so that other requests do not wait
-LONGEST_KEY = 200  # characters
 COMPILING = "compiling"  # the status of a server that is not ready yet
 LOOKED_AT = 20  # streams that a list has renewed
 PATIENCE = 0.3  # seconds that a reader waits for a busy stream before it gets the last view
@@ -51,208 +71,169 @@ PAGE_FILES = {
     "uPlot.min.css": "text/css",
     "icon.svg": "image/svg+xml",
 }
-
-T = TypeVar("T")
-
-
-class Parameter(NamedTuple):
-    """A parameter in the query.
-
-    Args:
-        name: of it.
-        default: without it.
-        least: smallest value.
-        most: largest value.
-    """
-
-    name: str
-    default: int
-    least: int
-    most: int
+CREATED = "201; 200 if it exists with the same settings, 409 with others"
+LEARNED = "Predict each row, then learn it if it has a target"
+LATER = "Predict rows whose targets may come later; nothing is learned"
+TICKETS = "Bring targets of predicted rows by their tickets, in any order"
 
 
-class TextParameter(NamedTuple):
-    """A parameter in the query that is text.
-
-    Args:
-        name: of it.
-        default: without it.
-        meaning: for people.
-    """
-
-    name: str
-    default: str
-    meaning: str
+# Streams and fleets.
 
 
-PRECISION = TextParameter("precision", "ns", "unit of the timestamps of line protocol: ns, us, ms or s")
+@route("GET", "/v1/streams", "read", "List the streams")
+async def list_streams(service: Service) -> StreamList:
+    return StreamList([_brief(one.detail) for one in _listed(service, "streams")])
 
 
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
-
-
-def _stream(request: Request) -> Hosted:
-    return _service(request).stream(request.path_params["name"])
-
-
-def answer(message: Any, status: int = 200) -> Response:
-    """A JSON answer."""
-    data = message if isinstance(message, bytes) else encode(message)
-    return Response(data, status, media_type=JSON)
-
-
-def _number(request: Request, parameter: Parameter) -> int:
-    text = request.query_params.get(parameter.name, str(parameter.default))
-    try:
-        value = int(text) if len(text) < 20 else -1
-    except ValueError:
-        value = parameter.least - 1
-    if not parameter.least <= value <= parameter.most:
-        raise RefusedError(
-            422,
-            "bad_parameter",
-            f"{parameter.name} must be a whole number from {parameter.least} to {parameter.most}; got {text[:40]!r}",
-        )
-    return value
-
-
-# Streams.
-
-
-async def list_streams(request: Request) -> Response:
-    streams = [stream for _, stream in sorted(_service(request).streams.items()) if not stream.gone]
-    stale = [stream for stream in streams if stream.view.stale and not stream.waiting]
-    for stream in stale[:LOOKED_AT]:  # for whoever asks next
+def _listed(service: Service, kind: str) -> list[Hosted]:
+    """All of a kind; some of which more is known than is told are looked at for whoever asks next."""
+    found = service.of_kind(kind)
+    for one in [one for one in found if one.stale and not one.waiting][:LOOKED_AT]:
         with contextlib.suppress(RefusedError):
-            stream.call(stream.look)
-    return answer(StreamList(list(map(_brief, streams))))
+            one.call(one.look)
+    return found
 
 
-def _brief(stream: Hosted) -> StreamBrief:
-    view, settings = stream.view, stream.settings
-    scores = view.rest.get("scores")
-    rmse, coverage = (None, None) if scores is None else (scores.rmse, scores.coverage)
+def _brief(found: StreamDetail) -> StreamBrief:
+    settings = found.settings
     return StreamBrief(
-        stream.name,
+        found.name,
         settings.target,
         settings.model,
-        view.state,
-        view.rows,
-        rmse,
-        coverage,
+        found.state,
+        found.rows,
+        found.scores.rmse,
+        found.scores.coverage,
         settings.level,
-        view.doing,
-        0 if (health := view.rest.get("health")) is None else health.alarms,
-        list(stream.recent),
+        found.doing,
+        found.health.alarms,
+        found.recent,
     )
 
 
-async def put_stream(request: Request) -> Response:
+@route("GET", "/v1/fleets", "read", "List the fleets")
+async def list_fleets(service: Service) -> FleetList:
+    return FleetList([one.detail for one in _listed(service, "fleets")])
+
+
+MADE = (200, 201)
+
+
+@route("PUT", S, "write", f"Create a stream: {CREATED}", takes=StreamSettings, gives=StreamDetail, statuses=MADE)
+async def put_stream(request: Request, service: Service) -> Response:
+    return await _put(request, service, SETTINGS)
+
+
+@route("PUT", F, "write", f"Create a fleet: {CREATED}", takes=FleetSettings, gives=FleetDetail, statuses=MADE)
+async def put_fleet(request: Request, service: Service) -> Response:
+    return await _put(request, service, FLEET_SETTINGS)
+
+
+async def _put(request: Request, service: Service, decoder: Any) -> Response:
+    """Create what the settings in a body ask for, unless it is there."""
     media_type(request.headers.get("content-type"))
-    settings = decoded(await request.body(), SETTINGS)
-    stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
+    settings = decoded(await request.body(), decoder.decode)
+    one, new = await asyncio.to_thread(service.create, request.path_params["name"], settings)
     if new:
-        await stream.call(stream.look)
-    return answer(await _detail(_service(request), stream), 201 if new else 200)
+        await one.call(one.look)
+    return answer(await _detail(service, one), 201 if new else 200)
 
 
-async def get_stream(request: Request) -> Response:
-    return answer(await _detail(_service(request), _stream(request)))
+@route("GET", S, "read", "Settings, models, scores and health of a stream")
+async def get_stream(service: Service, stream: Hosted) -> StreamDetail:
+    detail: StreamDetail = await _detail(service, stream)
+    return detail
 
 
-async def _detail(service: Service, stream: Hosted) -> StreamDetail:
-    """What is known of a stream, looked up anew unless it is too busy."""
-    if stream.view.stale or stream.view.state == "loading":
+@route("GET", F, "read", "Settings, scores and health of a fleet")
+async def get_fleet(service: Service, stream: Hosted) -> FleetDetail:
+    detail: FleetDetail = await _detail(service, stream)
+    return detail
+
+
+async def _detail(service: Service, one: Hosted) -> Any:
+    """What is known of a stream or a fleet, looked up anew unless it is too busy."""
+    if one.stale or one.detail.state == "loading":
         with contextlib.suppress(TimeoutError, RefusedError):
-            await asyncio.wait_for(asyncio.shield(stream.call(stream.look)), PATIENCE)
-    detail = stream.view.detail(stream.name, stream.settings)
+            await asyncio.wait_for(asyncio.shield(one.call(one.look)), PATIENCE)
+    if one.kind == "fleets":
+        return one.detail
     # The journal also knows of changes that models noticed which have been replaced since.
-    noted = await asyncio.to_thread(service.journal.drift, stream.id)
+    noted, detail = await asyncio.to_thread(service.journal.drift, one.id), copy.copy(one.detail)
     known = {(event.row, event.event): event for event in [*noted, *detail.drift]}
     detail.drift = [event for _, event in sorted(known.items())]
     return detail
 
 
-async def delete_stream(request: Request) -> Response:
-    stream = _stream(request)
+@both("DELETE", "", "admin", "Remove it and all its data", statuses=(204,))
+async def delete_stream(service: Service, stream: Hosted) -> Response:
     await stream.call(stream.remove, blind=True)
-    _service(request).forget(stream)
+    service.forget(stream)
     return Response(status_code=204)
+
+
+@route("GET", f"{F}/ids", "read", "Ids with their newest row, scores and alarms")
+async def get_ids(stream: Hosted, query: SensorQuery) -> SensorList:
+    return await stream.call(lambda: stream.learner().sensors(query))
 
 
 # Rows.
 
 
-async def post_rows(request: Request) -> Response:
-    return await _post(request, "rows")
+@both("POST", "/rows", "write", LEARNED, takes=list[Row], gives=RowsAnswer, keyed=True)
+async def post_rows(request: Request, stream: Hosted, query: PrecisionQuery) -> bytes:
+    return await _post(request, stream, "rows", query.precision)
 
 
-async def post_predict(request: Request) -> Response:
-    return await _post(request, "predict")
+@both("POST", "/predict", "write", LATER, takes=list[Row], gives=PredictAnswer, keyed=True)
+async def post_predict(request: Request, stream: Hosted, query: PrecisionQuery) -> bytes:
+    return await _post(request, stream, "predict", query.precision)
 
 
-async def post_targets(request: Request) -> Response:
-    return await _post(request, "targets")
+@both("POST", "/targets", "write", TICKETS, takes=list[Target], gives=TargetsAnswer, keyed=True)
+async def post_targets(request: Request, stream: Hosted) -> bytes:
+    return await _post(request, stream, "targets")
 
 
-async def _post(request: Request, kind: str) -> Response:
-    stream, key = _stream(request), key_of(request.headers)
-    media = media_type(request.headers.get("content-type"))
+async def _post(request: Request, stream: Hosted, kind: str, unit: str = "") -> bytes:
+    """The answer to a request that changes a stream."""
+    key, media = request.headers.get("idempotency-key", ""), media_type(request.headers.get("content-type"))
+    if len(key) > LONGEST_KEY:
+        raise RefusedError("bad_key", f"an Idempotency-Key has at most {LONGEST_KEY} characters; got {len(key)}")
     body = await request.body()
-    if kind == "targets":
-        if media != "json":
-            raise RefusedError(
-                415, "unsupported_media_type", f"targets are sent as {JSON}", f"add: Content-Type: {JSON}"
-            )
+    if kind != "targets":
+        read = partial(read_rows, body, media, unit)
+        op = Op(kind, rows=await asyncio.to_thread(read) if len(body) > LARGE else read())
+    elif media == "json":
         op = Op(kind, targets=_targets(body))
     else:
-        large = len(body) > LARGE
-        unit = request.query_params.get(PRECISION.name, PRECISION.default)
-        read = partial(read_rows, body, media, unit)
-        op = Op(kind, rows=await asyncio.to_thread(read) if large else read())
-    return answer(await stream.ask(op, key, digest_of(kind, media, body) if key else b""))
-
-
-def key_of(headers: Mapping[str, str]) -> str:
-    """The idempotency key of a request; "": it has none."""
-    key = headers.get("idempotency-key", "")
-    if len(key) > LONGEST_KEY:
-        raise RefusedError(422, "bad_key", f"an Idempotency-Key has at most {LONGEST_KEY} characters; got {len(key)}")
-    return key
-
-
-def digest_of(kind: str, media: str, body: bytes) -> bytes:
-    """By which a repeated request is compared with the first."""
-    return hashlib.sha256(b"\0".join([kind.encode(), media.encode(), body])).digest()
+        raise RefusedError("unsupported_media_type", f"targets are sent as {JSON}", f"add: Content-Type: {JSON}")
+    digest = hashlib.sha256(b"\0".join([kind.encode(), media.encode(), body])).digest() if key else b""
+    return await stream.ask(op, key, digest)
 
 
 def _targets(body: bytes) -> list[Target]:
-    targets = decoded(body, TARGETS)
+    targets = decoded(body, TARGETS.decode)
     if not targets:
-        raise RefusedError(422, "no_targets", "the body has no targets", 'send [{"ticket": "...", "value": 1.5}]')
+        raise RefusedError("no_targets", "the body has no targets", 'send [{"ticket": "...", "value": 1.5}]')
     if len(targets) > MOST_ROWS:
-        raise RefusedError(413, "too_many_rows", f"the body has {len(targets)} targets; the limit is {MOST_ROWS}")
+        raise RefusedError("too_many_rows", f"the body has {len(targets)} targets; the limit is {MOST_ROWS}")
     return targets
 
 
-async def post_lines(request: Request) -> Response:
+INFLUX = "Rows as InfluxDB line protocol, for InfluxDB's clients; each series is a stream"
+
+
+@route("POST", "/api/v2/write", "write", INFLUX, takes=LINES, statuses=(204,), query=PrecisionQuery)
+async def post_lines(request: Request, service: Service) -> Response:
     """Write requests of InfluxDB's clients: each series is a stream."""
-    service = _service(request)
     try:
         body = lines.unpacked(await request.body(), request.headers.get("content-encoding", ""), service.limits.body)
-        unit = request.query_params.get(PRECISION.name, PRECISION.default)
-        read = partial(lines.by_series, body, unit)
+        read = partial(lines.by_series, body, asked(request, PrecisionQuery).precision)
         found = await asyncio.to_thread(read) if len(body) > LARGE else read()
         for series in found:
             checked(series.rows)
-        new = {series.stream for series in found if service.streams.get(series.stream) is None}
-        for series in found:
-            if series.settings is None and series.stream in new:
-                raise lines.no_stream(series)
-        if len(new) > lines.MOST_NEW:
-            raise lines.too_many(len(new))
+        new = lines.new_streams(found, service.streams)
         full = service.full(len(new))  # then no new stream is made, and the lines of the others are learned
         waits = [_learned(service, one) for one in found if full is None or one.stream not in new]
         outcomes = await asyncio.gather(*waits, return_exceptions=True)
@@ -263,9 +244,9 @@ async def post_lines(request: Request) -> Response:
         if problems:  # one after which the client sends all again counts most: what was learned is known again
             raise max((one for one in problems if isinstance(one, RefusedError)), key=lambda one: one.status)
     except RefusedError as problem:
-        error = Error(problem.code, problem.message, problem.hint)
         message = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
-        response = answer(WriteError(error, problem.code, message), problem.status)
+        told = WriteError(Error(problem.code, problem.message, problem.hint), problem.code, message)
+        response = answer(told, problem.status)
         if problem.retry_after is not None:
             response.headers["Retry-After"] = str(problem.retry_after)
         return response
@@ -280,62 +261,56 @@ async def _learned(service: Service, series: lines.Series) -> None:
     await stream.ask(Op("rows", rows=series.rows), series.key, series.key.encode())
 
 
-# What has been.
-
-ROWS = Parameter("rows", 2000, 1, MOST_HISTORY)
-POINTS = Parameter("points", 500, 2, MOST_POINTS)
+# What has been, and what will be.
 
 
-async def get_history(request: Request) -> Response:
-    stream, journal = _stream(request), _service(request).journal
-    rows, points = _number(request, ROWS), _number(request, POINTS)
+@both("GET", "/history", "read", "The last rows with their predictions, thinned out so that extremes survive")
+async def get_history(service: Service, stream: Hosted, query: HistoryQuery) -> HistoryAnswer:
+    if stream.kind == "fleets":
+        return await stream.call(lambda: stream.learner().history(query))
 
-    def read() -> bytes:
-        return encode(history.answered(journal.points(stream.id, rows), rows, points, journal.drift(stream.id)))
+    def read() -> HistoryAnswer:
+        points, drift = service.journal.points(stream.id, query.rows), service.journal.drift(stream.id)
+        return history.answered(points, query.rows, query.points, drift)
 
-    return answer(await asyncio.to_thread(read))
-
-
-AHEAD = TextParameter("ahead", "24", "rows ahead, or a length of time such as 24h where rows have times")
-LEVELS = ",".join(map(str, defaults.QUANTILES))
-QUANTILES = TextParameter("quantiles", LEVELS, "levels above 0 and below 1, with commas between them")
+    return await asyncio.to_thread(read)
 
 
-async def get_forecast(request: Request) -> Response:
-    stream, slow = _stream(request), _service(request).slow
-    usual = {parameter.name: parameter.default for parameter in (AHEAD, QUANTILES)}
-    asked = forecasts.Asked.of(request.query_params, usual)
-    found = await stream.call(lambda: stream.forecast(asked))
-    if isinstance(found, forecasts.Series):
-        found = await asyncio.wrap_future(slow.submit(forecasts.over_time, stream.forecasting, found, asked))
-    return answer(found)
+@route("GET", f"{S}/forecast", "read", "The targets of the next rows, as quantiles")
+async def get_forecast(service: Service, stream: Hosted, query: ForecastQuery) -> ForecastAnswer:
+    forecasts.levels_of(query)  # or it is refused at once
+    found = await stream.call(lambda: forecasts.own(stream.learner(), query))
+    if isinstance(found, ForecastAnswer):
+        return found
+    return await asyncio.wrap_future(service.slow.submit(stream.forecasting.over_time, found, query))
 
 
-LAST = Parameter("rows", 100, 1, forecasts.KEPT)
+OUT = "The last rows with their predictions, and alarms, as InfluxDB line protocol"
 
 
-async def get_lines(request: Request) -> Response:
+@route("GET", f"{S}/lines", "read", OUT, gives="text/plain")
+async def get_lines(service: Service, stream: Hosted, query: LinesQuery) -> Response:
     """The last rows as line protocol."""
-    stream, journal, rows = _stream(request), _service(request).journal, _number(request, LAST)
-    dated = await stream.call(lambda: stream.dated(rows))
+    past = await stream.call(lambda: list(stream.learner().past)[-query.rows :])
+    dated = [(int(row), moment) for row, moment, _ in past if math.isfinite(moment)]
     if not dated:
-        raise RefusedError(
-            409,
-            "no_times",
-            f"rows of {stream.name} have no times, which lines need",
-            "send a time column with the rows",
-        )
+        without = f"rows of {stream.name} have no times, which lines need"
+        raise RefusedError("no_times", without, "send a time column with the rows")
 
     def read() -> str:
-        return lines.out(stream.name, dated, journal.points(stream.id, rows), journal.drift(stream.id))
+        points, drift = service.journal.points(stream.id, query.rows), service.journal.drift(stream.id)
+        return lines.out(stream.name, dated, points, drift)
 
     return Response(await asyncio.to_thread(read), media_type="text/plain; charset=utf-8")
 
 
-async def get_events(request: Request) -> Response:
-    stream, journal = _stream(request), _service(request).journal
+EVENTS = "Server-sent events: rows, drift, model, health; resumes by Last-Event-ID"
+
+
+@both("GET", "/events", "read", EVENTS, gives="text/event-stream")
+async def get_events(request: Request, service: Service, stream: Hosted) -> Response:
     if len(stream.hub.listeners) >= events.MOST_LISTENERS:
-        raise RefusedError(429, "too_many_listeners", f"{events.MOST_LISTENERS} clients listen already", retry_after=10)
+        raise RefusedError("too_many_listeners", f"{events.MOST_LISTENERS} clients listen already", retry_after=10)
     last = request.headers.get("last-event-id", "")
     listener = events.Listener(asyncio.get_running_loop())
 
@@ -343,13 +318,15 @@ async def get_events(request: Request) -> Response:
         if not last.isdecimal() or len(last) > 18:
             return []
         found: dict[int, tuple[FloatArray, list[Note]]] = {
-            seq: (points, []) for seq, points in journal.points_after(stream.id, int(last), events.RESUMED)
+            seq: (points, []) for seq, points in service.journal.points_after(stream.id, int(last), events.RESUMED)
         }
-        for seq, kind, row, text in journal.notes(stream.id, int(last)):
-            found.setdefault(seq, (history.NO_POINTS, []))[1].append(Note(kind, row, text))
+        for seq, kind, row, text in service.journal.notes(stream.id, int(last)):
+            found.setdefault(seq, (NO_POINTS, []))[1].append(Note(kind, row, text))
         return [(seq, events.frames(seq, points, notes)) for seq, (points, notes) in sorted(found.items())]
 
     async def body() -> AsyncIterator[bytes]:
+        if request.method == "HEAD":
+            return
         stream.hub.join(listener)  # before the past is read, so that nothing falls between
         try:
             yield b"retry: 2000\n\n"
@@ -362,22 +339,25 @@ async def get_events(request: Request) -> Response:
             stream.hub.leave(listener)
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    frames: Iterable[bytes] | AsyncIterable[bytes] = () if request.method == "HEAD" else body()
-    return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
+    return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
 
 
 # Snapshots.
 
 
-async def get_snapshot(request: Request) -> Response:
-    stream = _stream(request)
-    data = await stream.call(stream.snapshot)
+@both("GET", "/snapshot", "read", "The stream as a file of streamgp run --save, a fleet of Fleet.save", gives=SNAPSHOT)
+async def get_snapshot(stream: Hosted) -> Response:
+    data = await stream.call(lambda: stream.learner().saved())
     headers = {"Content-Disposition": f'attachment; filename="{stream.name}.sgp"'}
     return Response(data, media_type=SNAPSHOT, headers=headers)
 
 
-async def put_snapshot(request: Request) -> Response:
-    service, name = _service(request), request.path_params["name"]
+MOVED = "Let a stream go on from a file of streamgp run --save; creates it if need be"
+
+
+@route("PUT", f"{S}/snapshot", "admin", MOVED, takes=SNAPSHOT, gives=StreamDetail, statuses=MADE)
+async def put_snapshot(request: Request, service: Service) -> Response:
+    name = request.path_params["name"]
     check_name(name)
     async with service.uploads:  # a large one takes several times its size
         # Apart from the threads that other requests and streams need: it may take long.
@@ -385,51 +365,51 @@ async def put_snapshot(request: Request) -> Response:
         learner = await asyncio.wrap_future(loaded)
     stream = await asyncio.to_thread(service.create_from, name, learner)
     if stream is not None:
-        status = 201
         await stream.call(stream.look)
-    else:
-        status, stream = 200, service.stream(name)
-        replaced = stream
-        await stream.call(lambda: replaced.replace(learner), blind=True)
-    return answer(await _detail(service, stream), status)
+        return answer(await _detail(service, stream), 201)
+    there = service.stream(name)
+    await there.call(lambda: there.replace(learner), blind=True)
+    return answer(await _detail(service, there))
 
 
 # The server.
 
 
-STREAMS = TextParameter(
-    "streams", "", "names with commas between them, or * for all: their metrics, labelled, in place of totals"
-)
+@route("GET", "/metrics", "read", "Metrics for Prometheus: totals, or those of some streams", gives="text/plain")
+async def get_metrics(service: Service, metrics: Metrics, query: MetricsQuery) -> Response:
+    streams: list[Hosted] | None = None
+    if query.streams == "*":
+        streams = service.of_kind("streams")
+    elif query.streams:
+        streams = [service.stream(name) for name in query.streams.split(",")]
+    return Response(await asyncio.to_thread(metrics.text, streams), media_type=MEDIA_TYPE)
 
 
-async def get_metrics(request: Request) -> Response:
-    asked, service = request.query_params.get(STREAMS.name, STREAMS.default), _service(request)
-    names = sorted(service.streams) if asked == "*" else asked.split(",")
-    streams = [service.stream(name) for name in names] if asked else None
-    found = await asyncio.to_thread(request.app.state.metrics.text, streams)
-    return Response(found, media_type=metrics.MEDIA_TYPE)
+HEALTH: dict[str, Any] = {"gives": Healthz, "statuses": (200, 503)}
 
 
-async def get_healthz(request: Request) -> Response:
-    return await _health(request, fine=("ok", COMPILING))  # a server that compiles must not be started anew
+@route("GET", "/healthz", "", "Whether the server can do its work", **HEALTH)
+async def get_healthz(service: Service) -> Response:
+    return _health(service, fine=("ok", COMPILING))  # a server that compiles must not be started anew
 
 
-async def get_readyz(request: Request) -> Response:
-    return await _health(request, fine=("ok",))
+@route("GET", "/readyz", "", "Whether everything is compiled, so that rows are answered soon", **HEALTH)
+async def get_readyz(service: Service) -> Response:
+    return _health(service, fine=("ok",))
 
 
-async def _health(request: Request, fine: tuple[str, ...]) -> Response:
-    service = _service(request)
+def _health(service: Service, fine: tuple[str, ...]) -> Response:
     status = COMPILING if service.compiling and service.status() == "ok" else service.status()
     return answer(Healthz(status, __version__, len(service.streams)), 200 if status in fine else 503)
 
 
-async def get_openapi(request: Request) -> Response:
-    return answer(request.app.state.openapi)
+@route("GET", "/openapi.json", "", "This document")
+async def get_openapi(document: dict) -> dict:
+    return document
 
 
 async def get_page(request: Request) -> Response:
     name = request.path_params.get("file", "index.html")
     if name not in PAGE_FILES:
-        raise RefusedError(404, "not_found", "there is no such page", "the page is at /")
+        raise RefusedError("not_found", "there is no such page", "the page is at /")
     return FileResponse(PAGE / name, media_type=PAGE_FILES[name], headers={"Cache-Control": "no-cache"})

@@ -10,18 +10,11 @@ from streamgp.contract import tally
 from streamgp.serve.messages import DriftEvent, HistoryAnswer, ScoredRows
 from streamgp.settings import FloatArray
 
-POINT = 5  # numbers of a row: its number, target (NaN: none), mean, lower, upper
 SCORED_PARTS, LEAST_SCORED = 60, 25  # parts of a history that are scored; rows of the smallest
-NO_POINTS = np.empty((0, POINT))
 
 
 def thinned(points: FloatArray, most: int) -> FloatArray:
-    """Some of the points: the smallest and the largest of each of equal parts, in their order.
-
-    Args:
-        points: (n, POINT).
-        most: points that are kept, at least 2.
-    """
+    """At most so many points, (n, POINT): the smallest and the largest of each of equal parts, in their order."""
     if len(points) <= most:
         return points
     parts = np.array_split(np.arange(len(points)), most // 2)
@@ -30,14 +23,7 @@ def thinned(points: FloatArray, most: int) -> FloatArray:
 
 
 def answered(points: FloatArray, rows: int, most: int, drift: Sequence[DriftEvent]) -> HistoryAnswer:
-    """What a client gets to see.
-
-    Args:
-        points: (n, POINT) of the newest rows.
-        rows: that were asked for.
-        most: points.
-        drift: where the stream changed.
-    """
+    """What a client gets to see of the newest rows as points, (n, POINT): so many rows, thinned out."""
     points = points[points[:, 0] > points[-1, 0] - rows] if len(points) else points
     row, observed, mean, lower, upper = (column.tolist() for column in thinned(points, most).T)
     first = row[0] if row else 0

@@ -11,32 +11,37 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from streamgp.serve import history
 from streamgp.serve.messages import DriftEvent, RefusedError
+from streamgp.serve.ops import POINT, Op, Outcome
 from streamgp.settings import FloatArray
 from streamgp.tables.places import locked
 from streamgp.tables.writing import WriteError
 
 NAME = "streamgp.sqlite"
 APPLICATION, VERSION = 0x73677031, 3  # "sgp1"
+GROUP = 32  # requests of a record, at most
 MOST_KEYS = 10_000  # idempotency keys of a stream that are known
 MOST_ANSWERS = 64 << 20  # bytes of their answers
 MOST_NOTES = 1000  # of a stream
+AT_ONCE = 32  # records that are read at once
+PART = 16 << 20  # bytes of a snapshot in one row, and in one transaction: others wait for it
 SCHEMA = """
 CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, tag TEXT NOT NULL, settings BLOB NOT NULL,
-    seq INTEGER NOT NULL, dropped INTEGER);
+    seq INTEGER NOT NULL, dropped INTEGER, kind TEXT NOT NULL DEFAULT 'streams');
 CREATE TABLE ops (stream INTEGER, seq INTEGER, body BLOB, size INTEGER NOT NULL DEFAULT 0,
     tickets INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
 CREATE TABLE keys (stream INTEGER, key TEXT, number INTEGER, digest BLOB, answer BLOB, PRIMARY KEY (stream, key))
     WITHOUT ROWID;
-CREATE TABLE snapshots (stream INTEGER PRIMARY KEY, seq INTEGER, state BLOB);
+CREATE TABLE snapshots (stream INTEGER, seq INTEGER, part INTEGER, state BLOB, last INTEGER,
+    PRIMARY KEY (stream, seq, part));
 CREATE TABLE points (stream INTEGER, row INTEGER, last INTEGER, seq INTEGER, data BLOB, PRIMARY KEY (stream, row))
     WITHOUT ROWID;
 CREATE TABLE notes (stream INTEGER, seq INTEGER, number INTEGER, kind TEXT, row INTEGER, text TEXT,
@@ -52,11 +57,17 @@ FROM_2 = (  # the version of streamgp 0.2 and 0.3
     "ALTER TABLE ops ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE ops ADD COLUMN tickets INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE streams ADD COLUMN dropped INTEGER",
+    "ALTER TABLE streams ADD COLUMN kind TEXT NOT NULL DEFAULT 'streams'",
+    "ALTER TABLE snapshots RENAME TO whole",
+    "CREATE TABLE snapshots (stream INTEGER, seq INTEGER, part INTEGER, state BLOB, last INTEGER, "
+    "PRIMARY KEY (stream, seq, part))",
+    "INSERT INTO snapshots SELECT stream, seq, 0, state, 1 FROM whole",
+    "DROP TABLE whole",
     "UPDATE streams SET dropped=0 WHERE id NOT IN (SELECT stream FROM snapshots)",
 )
 TABLES = frozenset({"ops", "keys", "snapshots", "points", "notes"})  # that have rows of a stream
 
-Write = Callable[[sqlite3.Cursor], None]
+Write = Callable[[sqlite3.Cursor], object]
 
 
 class JournalError(OSError):
@@ -64,28 +75,36 @@ class JournalError(OSError):
 
 
 class Kept(NamedTuple):
-    """A stream as it is kept.
+    """A stream as it is kept."""
 
-    Args:
-        id: in the file.
-        name: for clients.
-        tag: begins its tickets.
-        settings: as JSON.
-        seq: the number of its last op.
-    """
+    id: int  # in the file
+    name: str  # for clients
+    tag: str  # begins its tickets
+    settings: bytes  # as JSON
+    seq: int  # the number of its last record
+    kind: str  # "streams" or "fleets"
 
-    id: int
-    name: str
-    tag: str
-    settings: bytes
-    seq: int
+
+class Done(msgspec.Struct):
+    """A request that was done, and what it led to."""
+
+    op: Op
+    outcome: Outcome
+    answer: bytes = b""  # to the client
+    key: str = ""  # by which a repeated request is known again; "": none
+    digest: bytes = b""  # of the request
+
+
+def statement(sql: str, *values: Any) -> Write:
+    """What runs one statement."""
+    return lambda cursor: cursor.execute(sql, values)
 
 
 class _Waiting:
     """Something to write, and what became of it."""
 
-    def __init__(self, work: Write) -> None:
-        self.work, self.done = work, False
+    def __init__(self, works: Sequence[Write]) -> None:
+        self.works, self.done = works, False
         self.problem: BaseException | None = None
 
 
@@ -95,10 +114,12 @@ class Journal:
     Args:
         folder: where it is; made if it is not there.
         create: whether a new one is made.
+        retain: rows of the history of a stream.
+        keep: rows of a stream that stay as they came although a snapshot has them.
     """
 
-    def __init__(self, folder: str | Path, create: bool = True) -> None:
-        self.path = Path(folder) / NAME
+    def __init__(self, folder: str | Path, create: bool = True, retain: int = 0, keep: int = 0) -> None:
+        self.path, self._retain, self._keep = Path(folder) / NAME, retain, keep
         with _sentences(self.path):
             if create:
                 Path(folder).mkdir(parents=True, exist_ok=True)
@@ -151,8 +172,9 @@ class Journal:
         for stream, seq, body in cursor.execute("SELECT stream, seq, body FROM ops").fetchall():
             op = msgspec.msgpack.decode(body)
             rows, targets = len(op.get("rows", ())), len(op.get("targets", ()))
-            values = rows + targets, rows if op["kind"] == "predict" else 0, stream, seq
-            cursor.execute("UPDATE ops SET size=?, tickets=? WHERE stream=? AND seq=?", values)
+            listed = msgspec.msgpack.encode([msgspec.Raw(body)])
+            values = listed, rows + targets, rows if op["kind"] == "predict" else 0, stream, seq
+            cursor.execute("UPDATE ops SET body=?, size=?, tickets=? WHERE stream=? AND seq=?", values)
         cursor.execute(f"PRAGMA user_version={VERSION}")
         cursor.execute("COMMIT")
 
@@ -165,12 +187,12 @@ class Journal:
 
     # Writing.
 
-    def write(self, work: Write) -> None:
+    def write(self, *works: Write) -> None:
         """Write something; when this returns, it is on disk.
 
         Whoever comes first writes, in one transaction, also what others bring until it begins.
         """
-        mine = _Waiting(work)
+        mine = _Waiting(works)
         self._waiting.append(mine)
         with self._using:
             if not mine.done:
@@ -186,7 +208,8 @@ class Journal:
                 raise stopping()
             cursor = db.execute("BEGIN IMMEDIATE")
             for one in group:
-                one.work(cursor)
+                for work in one.works:
+                    work(cursor)
             db.execute("COMMIT")
         except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
@@ -199,13 +222,51 @@ class Journal:
 
     def probe(self) -> None:
         """Raise a RefusedError if nothing can be written at present."""
-        filler = bytes(65536)
+        self.write(statement("INSERT INTO probe (filler) VALUES (?)", bytes(65536)), statement("DELETE FROM probe"))
 
-        def work(cursor: sqlite3.Cursor) -> None:
-            cursor.execute("INSERT INTO probe (filler) VALUES (?)", (filler,))
-            cursor.execute("DELETE FROM probe")
+    def writing(self, stream: int, seq: int, done: Sequence[Done], ops: bool = True) -> Write:
+        """What writes a record, seq, of a stream: requests that were done together with their answers, and, unless not
+        wanted, the requests themselves."""
+        asked = [one.op for one in done]
+        body = msgspec.msgpack.encode(asked)
+        size, tickets = sum(op.size for op in asked), sum(op.tickets for op in asked)
+        points = np.concatenate([one.outcome.points for one in done])
+        notes = [note for one in done for note in one.outcome.notes]
+        keyed = [one for one in done if one.key]
 
-        self.write(work)
+        def write(cursor: sqlite3.Cursor) -> None:
+            if ops:
+                values: tuple[Any, ...] = (stream, seq, body, size, tickets)
+                cursor.execute("INSERT INTO ops (stream, seq, body, size, tickets) VALUES (?, ?, ?, ?, ?)", values)
+            if len(points):
+                values = stream, int(points[0, 0]), int(points[-1, 0]), seq, points.tobytes()
+                cursor.execute("INSERT INTO points (stream, row, last, seq, data) VALUES (?, ?, ?, ?, ?)", values)
+            if notes:
+                told = [(stream, seq, number, note.kind, note.row, note.text) for number, note in enumerate(notes)]
+                cursor.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", told)
+            if keyed:
+                # Numbers only grow; those of earlier versions, which counted keys, are smaller.
+                numbered = enumerate(keyed, GROUP * seq)
+                known = [(stream, one.key, number, one.digest, one.answer) for number, one in numbered]
+                cursor.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", known)
+            cursor.execute("UPDATE streams SET seq=? WHERE id=?", (seq, stream))
+
+        return write
+
+    def snapping(self, stream: int, seq: int, state: bytes) -> list[Write]:
+        """What writes a snapshot of a stream after a record, part by part; it counts from the last one on, which also
+        forgets what is no longer needed."""
+
+        def write(cursor: sqlite3.Cursor, part: int, start: int) -> None:
+            is_last = start + PART >= len(state)
+            values = stream, seq, part, memoryview(state)[start : start + PART], is_last
+            cursor.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)", values)
+            if is_last:
+                cursor.execute("DELETE FROM snapshots WHERE stream=? AND seq<>?", (stream, seq))
+                _trim(cursor, stream, seq, self._retain, self._keep)
+
+        starts = range(0, len(state), PART)
+        return [partial(write, part=part, start=start) for part, start in enumerate(starts)]
 
     # Reading.
 
@@ -221,19 +282,21 @@ class Journal:
             raise as_problem(error, self.path) from None
 
     def streams(self) -> list[Kept]:
-        return [Kept(*row) for row in self.read("SELECT id, name, tag, settings, seq FROM streams ORDER BY name")]
+        return [Kept(*row) for row in self.read("SELECT id, name, tag, settings, seq, kind FROM streams ORDER BY name")]
 
     def snapshot(self, stream: int) -> tuple[int, bytes] | None:
         """The position and the state of the newest snapshot."""
-        found = self.read("SELECT seq, state FROM snapshots WHERE stream=?", stream)
-        return (found[0][0], found[0][1]) if found else None
+        newest = "SELECT max(seq) FROM snapshots WHERE stream=? AND last"
+        query = f"SELECT seq, state FROM snapshots WHERE stream=? AND seq=({newest}) ORDER BY part"
+        found = self.read(query, stream, stream)
+        return (found[0][0], b"".join(state for _, state in found)) if found else None
 
-    def ops(self, stream: int, after: int, most: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Ops after a position with their numbers, at most this many at a time."""
+    def ops(self, stream: int, after: int) -> Iterator[tuple[int, bytes]]:
+        """Records after a position with their numbers."""
         query = "SELECT seq, body FROM ops WHERE stream=? AND seq>? ORDER BY seq LIMIT ?"
-        while rows := self.read(query, stream, after, most):
-            yield rows
-            after = rows[-1][0]
+        while found := self.read(query, stream, after, AT_ONCE):
+            yield from found
+            after = found[-1][0]
 
     def answer(self, stream: int, key: str) -> tuple[bytes, bytes] | None:
         """The digest of the request that had this idempotency key, and its answer."""
@@ -244,13 +307,13 @@ class Journal:
         """The last rows one by one, as many as there are, (n, POINT)."""
         last = self.read("SELECT max(last) FROM points WHERE stream=?", stream)[0][0] or 0
         found = self.read("SELECT data FROM points WHERE stream=? AND last>? ORDER BY row", stream, last - rows)
-        return np.frombuffer(b"".join(data for (data,) in found)).reshape(-1, history.POINT)
+        return np.frombuffer(b"".join(data for (data,) in found)).reshape(-1, POINT)
 
     def points_after(self, stream: int, seq: int, most: int) -> list[tuple[int, FloatArray]]:
-        """The rows of the newest ops after a position: its number, and (n, POINT)."""
+        """The rows of the newest records after a position: its number, and (n, POINT)."""
         query = "SELECT seq, data FROM points WHERE stream=? AND seq>? ORDER BY row DESC LIMIT ?"
         found = self.read(query, stream, seq, most)
-        return [(at, np.frombuffer(data).reshape(-1, history.POINT)) for at, data in reversed(found)]
+        return [(at, np.frombuffer(data).reshape(-1, POINT)) for at, data in reversed(found)]
 
     def notes(self, stream: int, after: int = -1) -> list[tuple[int, str, int, str]]:
         """What happened: seq, kind, row, text."""
@@ -292,16 +355,8 @@ def owned(folder: Path) -> Iterator[None]:
         raise JournalError(f"{folder} cannot be used: {error.strerror}; give another folder with --data") from None
 
 
-def trim(cursor: sqlite3.Cursor, stream: int, retain: int, keep: int) -> None:
-    """Forget what is no longer needed.
-
-    Args:
-        cursor: in a transaction.
-        stream: its id, of which there is a snapshot.
-        retain: rows of the history.
-        keep: rows of the ops that the snapshot has, too.
-    """
-    (seq,) = cursor.execute("SELECT seq FROM snapshots WHERE stream=?", (stream,)).fetchone()
+def _trim(cursor: sqlite3.Cursor, stream: int, seq: int, retain: int, keep: int) -> None:
+    """Forget what is no longer needed of a stream that has a snapshot after this record."""
     (last,) = cursor.execute("SELECT max(last) FROM points WHERE stream=?", (stream,)).fetchone()
     newest = "SELECT seq, sum(size) OVER (ORDER BY seq DESC) AS rows FROM ops WHERE stream=?"
     (old,) = cursor.execute(f"SELECT max(seq) FROM ({newest}) WHERE rows>?", (stream, keep)).fetchone()
@@ -326,26 +381,20 @@ def trim(cursor: sqlite3.Cursor, stream: int, retain: int, keep: int) -> None:
 
 def stopping() -> RefusedError:
     """The server stops and takes no more."""
-    return RefusedError(503, "stopping", "the server stops", "send it again soon", 5)
+    return RefusedError("stopping", "the server stops", "send it again soon", 5)
 
 
 def as_problem(error: BaseException, path: Path) -> RefusedError:
     """What is wrong with the disk or the file, for clients."""
     text = str(error)
     if "full" in text:
-        return RefusedError(
-            507,
-            "disk_full",
-            f"the disk of {path.parent} is full; nothing of this request was kept",
-            "make room, resend",
-        )
+        full = f"the disk of {path.parent} is full; nothing of this request was kept"
+        return RefusedError("disk_full", full, "make room, resend")
     if "readonly" in text or "read-only" in text:
-        return RefusedError(
-            503, "read_only", f"{path} cannot be written: {text}", "make the disk writable, then resend", 30
-        )
+        return RefusedError("read_only", f"{path} cannot be written: {text}", "make the disk writable, then resend", 30)
     if "malformed" in text or "not a database" in text:
-        return RefusedError(503, "damaged", f"{path} is damaged: {text}", "stop the server and restore a backup", 60)
-    return RefusedError(503, "disk_error", f"{path} cannot be used: {text}", "see the server's log, then resend", 10)
+        return RefusedError("damaged", f"{path} is damaged: {text}", "stop the server and restore a backup", 60)
+    return RefusedError("disk_error", f"{path} cannot be used: {text}", "see the server's log, then resend", 10)
 
 
 @contextlib.contextmanager

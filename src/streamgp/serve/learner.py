@@ -7,38 +7,41 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 
 from streamgp.contract import snapshot
 from streamgp.contract.atomic import discarded_on_error
-from streamgp.contract.waiting import Tickets
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import told_of_columns
-from streamgp.job.verdict import leaders
+from streamgp.job.scores import later_part
+from streamgp.job.told import relevance
+from streamgp.job.verdict import leaders, verdict
 from streamgp.serve import cost
 from streamgp.serve.described import new_pipeline, pending_of, refuse_waiting, run_settings, settings_of
-from streamgp.serve.forecasts import KEPT
 from streamgp.serve.messages import (
+    KEPT,
+    DriftEvent,
+    Health,
     PredictAnswer,
     PredictedRow,
     RefusedError,
     Row,
     RowsAnswer,
+    Scores,
+    StreamDetail,
     StreamSettings,
-    Target,
-    TargetResult,
     TargetsAnswer,
     TicketRow,
 )
+from streamgp.serve.ops import NO_POINTS, YOUNG, Issued, Note, Op, Outcome
 from streamgp.serve.rows import as_chunk
 from streamgp.settings import FloatArray, nearest
-from streamgp.tables.columns import Schema, listed
+from streamgp.tables.columns import Schema, is_spare, listed
 from streamgp.tables.declared import misspelled
 from streamgp.tables.encoding import EncodedRows
 from streamgp.tables.formats import LOOK
@@ -47,76 +50,10 @@ from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 
 SETTLED = 50  # rows after which it is fixed what the columns are
+RECENT = 60  # targets of a sparkline
+MOST_INPUTS = 30  # whose relevance is shown
 RUN = "run"  # in a snapshot
-NOTHING = np.empty((0, 5))
-
-
-class Op(Struct, omit_defaults=True):
-    """A request that changes the state.
-
-    Args:
-        kind: "rows", "predict" or "targets".
-        rows: of the first two.
-        targets: of the last.
-    """
-
-    kind: str
-    rows: list[Row] = []
-    targets: list[Target] = []
-
-    @property
-    def size(self) -> int:
-        """Rows or targets."""
-        return len(self.rows) + len(self.targets)
-
-    @property
-    def tickets(self) -> int:
-        """How many it gives."""
-        return len(self.rows) if self.kind == "predict" else 0
-
-
-class Note(Struct):
-    """Something that happened, for whoever listens: kind "drift", "alarm" or "model"."""
-
-    kind: str
-    row: int
-    text: str
-
-
-class Noted(NamedTuple):
-    """Changes and abnormal rows of a stream, which models were chosen, and all of it in short, so far."""
-
-    drift: list[tuple[int, str]]
-    alarms: list[tuple[int, str]]
-    chosen: Any
-    happened: tuple[int, int, bool]
-
-    @classmethod
-    def of(cls, pipeline: Pipeline, before: Noted | None = None) -> Noted:
-        """Of a pipeline; alarms, each of which has a sentence, are written anew only if there are more."""
-        happened = pipeline.happened
-        same = before is not None and before.happened[1] == happened[1]
-        return cls(
-            pipeline.drift, before.alarms if before is not None and same else pipeline.alarms, pipeline.chosen, happened
-        )
-
-
-class Outcome(Struct):
-    """What an op led to.
-
-    Args:
-        answer: to the client.
-        points: (n, 5) rows whose predictions are now complete: number, target (NaN: none), mean, lower, upper.
-        notes: what happened.
-    """
-
-    answer: RowsAnswer | PredictAnswer | TargetsAnswer
-    points: Any = NOTHING
-    notes: list[Note] = []
-
-
-# Made here, in one thread: msgspec crashes where several threads are the first to decode a type at the same time.
-YOUNG, OPS = msgspec.msgpack.Decoder(list[Op] | None), msgspec.msgpack.Decoder(Op)
+Happened = tuple[tuple[int, int, bool], list[tuple[int, str]]]  # what a pipeline says of it, and where it changed
 
 
 class Learner:
@@ -132,11 +69,10 @@ class Learner:
         self.settings, self.tag = settings, tag
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
-        self.tickets = Tickets[FloatArray](pending_of(settings))
+        self.tickets = Issued(tag, pending_of(settings), issued)
         self.past = deque[tuple[float, float, float]](maxlen=KEPT)  # for forecasts; see forecasts.py
         self.written = ""  # the last time, as it came
-        self._first = self._issued = issued
-        self._known: tuple[Pipeline, Noted] | None = None  # of the pipeline after its last rows
+        self._first = issued
 
     @property
     def rows(self) -> int:
@@ -163,8 +99,7 @@ class Learner:
         outcomes: list[Outcome | RefusedError] = []
         for kind, group in groupby(ops, key=lambda op: op.kind):
             alike = list(group)
-            rows = sum(op.size for op in alike)
-            if kind == "rows" and len(alike) > 1 and self.is_calm(rows) and not self._ready().schema.ticket:
+            if kind == "rows" and len(alike) > 1 and self.young is None and not self._ready().schema.ticket:
                 try:
                     outcomes += self._together(alike)
                     continue
@@ -196,10 +131,6 @@ class Learner:
             told += of_it
             outcomes.append(Outcome(answer, points[own], of_it))
         return outcomes
-
-    def is_calm(self, rows: int) -> bool:
-        """Whether this many more rows are learned without anything being built, tuned or learned again."""
-        return self.young is None and self.pipeline is not None and self.pipeline.is_calm(rows)
 
     def _refuse_misspelled(self, rows: list[Row]) -> None:
         """Refuse a new column that is another one misspelled, which the row lacks."""
@@ -234,12 +165,8 @@ class Learner:
         if target not in chunk.columns:
             if op.kind == "rows":
                 names = list(chunk.columns)
-                raise RefusedError(
-                    422,
-                    "no_target",
-                    f"no row has the target {target!r}.{nearest(target, names)} The columns are: {listed(names)}",
-                    f'send "{target}": null where it is not known yet',
-                )
+                missing = f"no row has the target {target!r}.{nearest(target, names)} The columns are: {listed(names)}"
+                raise RefusedError("no_target", missing, f'send "{target}": null where it is not known yet')
             chunk.columns[target] = [None] * len(chunk)
         try:
             known = told_of_columns(run_settings(self.settings))
@@ -262,55 +189,45 @@ class Learner:
     def _take(self, new: list[Row]) -> tuple[list[PredictedRow], FloatArray, list[Note]]:
         """Predict rows and learn them: the answer, the points and the notes."""
         pipeline = self._ready()
-        before = self._noted(pipeline)
+        before = _happened(pipeline)
         rows = pipeline.encoder.encode_complete(new)
         if rows is None:
             rows = self._encoded(pipeline, new)
             if not pipeline.schema.ticket:
                 rows = pipeline.encoder.fill(rows)
         predicted = pipeline.take(rows, ahead=True)
-        self._detach(pipeline)
         answers = [PredictedRow(int(row), *rest) for row, *rest in _table(predicted)]
-        return answers, self._scored(pipeline.scored, pipeline.scored.time), self._notes(pipeline, before)
+        return answers, self._scored(pipeline.scored, pipeline.scored.time), _notes(pipeline, before)
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
         refuse_waiting(pipeline)
-        rows = self._encoded(pipeline, op.rows)
-        waits = pipeline.issue(rows)
-        answers = []
-        for waited, (_, *rest) in zip(waits, _table(pipeline.issued(waits)), strict=True):
-            self._issued += 1
-            ticket = f"{self.tag}-{self._issued}"
-            self.tickets.issue(ticket, waited)
-            answers.append(TicketRow(ticket, *rest))
+        waits = pipeline.issue(self._encoded(pipeline, op.rows))
+        told = zip(waits, _table(pipeline.issued(waits)), strict=True)
+        answers = [TicketRow(self.tickets.new(waited), *rest) for waited, (_, *rest) in told]
         return Outcome(PredictAnswer(answers, pipeline.rows))
 
     def _targets(self, op: Op) -> Outcome:
         pipeline = self._ready()
-        before = self._noted(pipeline)
-        results, waits, y, times = [], [], [], []
-        for target in op.targets:
-            waited = self.tickets.resolve(target.ticket)
-            if waited is None:
-                resolved = self.tickets.closed.get(target.ticket)
-                status = "unknown" if resolved is None else "known" if resolved else "expired"
-            else:
-                status = "learned"
-                waits.append(waited)
-                y.append(target.value)
-                times.append(target.time or "")
-            results.append(TargetResult(target.ticket, status))
-        points = NOTHING
+        before = _happened(pipeline)
+        results, waits = self.tickets.look(op.targets)
+        points = NO_POINTS
         if waits:
-            points = self._scored(pipeline.resolve(np.array(waits), np.array(y), times), times)
-            self._detach(pipeline)
-        return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, self._notes(pipeline, before))
+            targets, rows = zip(*waits.values(), strict=True)
+            times = [target.time or "" for target in targets]
+            scored = pipeline.resolve(np.array(rows), np.array([target.value for target in targets]), times)
+            for ticket in waits:
+                self.tickets.resolve(ticket)
+            points = self._scored(scored, times)
+        return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, before))
 
     def _scored(self, scored: PredictedRows, times: list[str] | None) -> FloatArray:
         """Keep rows whose targets have come for forecasts; these rows as points."""
+        pipeline = self._ready()
+        pipeline.position, pipeline.extra = Position(), {}  # it is no longer over the file which it may have come from
         self._keep_past(list(zip(scored.row.tolist(), scored.observed.tolist(), strict=True)), times)
-        return _points(scored)
+        columns = scored.row.astype(np.float64), scored.observed, scored.mean, scored.lower, scored.upper
+        return np.column_stack(columns)
 
     def _keep_past(self, rows: Sequence[tuple[int, float]], times: list[str] | None) -> None:
         """Keep numbers and targets of rows for forecasts."""
@@ -324,32 +241,14 @@ class Learner:
             if math.isfinite(moment):
                 self.written = text
 
-    def _noted(self, pipeline: Pipeline) -> Noted:
-        """The changes and the choice of models so far."""
-        if self._known is None or self._known[0] is not pipeline:
-            self._known = pipeline, Noted.of(pipeline)
-        return self._known[1]
-
-    def _notes(self, pipeline: Pipeline, before: Noted) -> list[Note]:
-        """What has happened since."""
-        if before.happened == pipeline.happened:
-            return []
-        now = Noted.of(pipeline, before)
-        self._known = pipeline, now
-        told = pipeline.told
-        notes = [Note("drift", row, told(row, text)) for row, text in now.drift if (row, text) not in before.drift]
-        if now.alarms is not before.alarms:
-            known = set(before.alarms)
-            notes += [Note("alarm", row, told(row, text)) for row, text in now.alarms if (row, text) not in known]
-        if now.chosen is not None and before.chosen is None:
-            notes.append(Note("model", pipeline.rows, leaders(pipeline)))
-        return notes
+    def report_to(self, say: Callable[[str], None]) -> None:
+        """Say from now on what takes seconds."""
+        if self.pipeline is not None:
+            self.pipeline.report_to(say)
 
     def _ready(self) -> Pipeline:
         if self.pipeline is None:
-            raise RefusedError(
-                409, "no_rows_yet", "the stream has no rows yet, so no ticket is waiting", "post rows, or predict some"
-            )
+            raise RefusedError("no_rows_yet", "the stream has no rows yet, so no ticket is waiting")
         return self.pipeline
 
     def _encoded(self, pipeline: Pipeline, rows: list[Row]) -> EncodedRows:
@@ -357,9 +256,7 @@ class Learner:
         for number, row in enumerate(rows, 1):
             if needed.isdisjoint(row):
                 columns = ", ".join(sorted(needed)[:20])
-                raise RefusedError(
-                    422, "bad_row", f"row {number} has none of the stream's columns", f"they are: {columns}"
-                )
+                raise RefusedError("bad_row", f"row {number} has none of the stream's columns", f"they are: {columns}")
             for name in row.keys() - known:  # a new column is left out, unless it looks like one that is missing
                 if meant := nearest(name, sorted(needed - row.keys())):
                     raise _no_column(number, name, meant)
@@ -369,34 +266,24 @@ class Learner:
         if encoded.bad:
             encoder.joined, encoder.strangers = levels, strangers
             line, reason = encoded.bad[0]
-            raise RefusedError(
-                422, "bad_row", f"row {line} {reason}", "nothing of this request was learned; fix it, resend"
-            )
+            raise RefusedError("bad_row", f"row {line} {reason}")
         return encoded
-
-    def _detach(self, pipeline: Pipeline) -> None:
-        """From now on the run is no longer that over the file which it may have come from."""
-        pipeline.position, pipeline.extra = Position(), {}
 
     # The state.
 
+    def frozen(self) -> Callable[[], bytes]:
+        """What gives the whole state as it is now, also while more is learned."""
+        state = self.to_bytes()
+        return lambda: state
+
     def to_bytes(self) -> bytes:
         """The whole state."""
-        tickets = self.tickets
         runs, tensors = snapshot.nested({} if self.pipeline is None else {RUN: self.pipeline.contents()})
-        header = {
-            "holds": "a stream of streamgp serve",
-            "runs": runs,
-            "tickets": list(tickets.rows),
-            "closed": list(tickets.closed.items()),
-            "issued": self._issued,
-            "expired": tickets.expired,
-            "written": self.written,
-        }
-        tensors["waiting"] = np.array(list(tickets.rows.values()))
+        header = {"holds": "a stream of streamgp serve", "runs": runs, "written": self.written}
+        tensors["waiting"] = np.array(list(self.tickets.rows.values()))
         tensors["past"] = np.array(self.past).reshape(-1, 3)
         tensors["young"] = np.frombuffer(msgspec.msgpack.encode(self.young), dtype=np.uint8)
-        return snapshot.packed(header, tensors)
+        return snapshot.packed(header | self.tickets.header(), tensors)
 
     @classmethod
     def from_bytes(cls, settings: StreamSettings, tag: str, data: bytes) -> Learner:
@@ -407,13 +294,45 @@ class Learner:
             with cost.refusing():
                 learner.pipeline = Pipeline.of(*snapshot.part(RUN, header["runs"], tensors))
         learner.young = YOUNG.decode(tensors["young"].tobytes())
-        learner.tickets.rows = dict(zip(header["tickets"], tensors["waiting"].copy(), strict=True))
-        learner.tickets.closed = dict(header["closed"])
+        learner.tickets.restore(header, tensors["waiting"])
         learner.past.extend(map(tuple, tensors["past"].tolist()))
         learner.written = header["written"]
-        learner._issued, learner.tickets.expired = header["issued"], header["expired"]
-        learner._first = learner._issued - sum(op.tickets for op in learner.young or ())
+        learner._first = learner.tickets.issued - sum(op.tickets for op in learner.young or ())
         return learner
+
+    def seen(self, name: str) -> StreamDetail:
+        """What is told of the stream, while nobody else uses it."""
+        if (pipeline := self.pipeline) is None:
+            return StreamDetail(name, self.settings, "new")
+        scores, health, chosen = pipeline.score_summary(), pipeline.health, pipeline.chosen
+        judged = later_part(scores)
+        named = {field: scores[field] for field in Scores.__struct_fields__ if field != "mae"}
+        alarms, diverged = sum(pipeline.alarm_counts.values()), list(health["diverged"])
+        return StreamDetail(
+            name,
+            self.settings,
+            state="ready" if chosen else "learning",
+            rows=pipeline.rows,
+            inputs=[column for column in pipeline.input_names if not is_spare(column)],
+            columns=pipeline.encoder.sentences(),
+            chosen="" if chosen is None else leaders(pipeline),
+            models=dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
+            relevance=_relevance(pipeline),
+            scores=Scores(**named, mae=None if judged is None else judged["compared_mae"]),
+            health=Health(int(health["repairs"]), diverged, int(health["fill_values"]), alarms),
+            drift=[DriftEvent(row, pipeline.told(row, text)) for row, text in pipeline.drift],
+            tickets=self.tickets.told(),
+            gaps=dict(pipeline.encoder.gaps),
+            verdict=verdict(pipeline),
+            times=pipeline.times.anchors(),
+            recent=[y for *_, y in islice(reversed(self.past), RECENT)][::-1],
+        )
+
+    def saved(self) -> bytes:
+        """The run, as the library's file."""
+        if self.pipeline is None:
+            raise RefusedError("no_rows_yet", "the stream has no rows yet, so there is nothing to save")
+        return self.pipeline.to_bytes()
 
     @classmethod
     def of_run(cls, data: bytes, tag: str) -> Learner:
@@ -422,29 +341,47 @@ class Learner:
             with cost.refusing():
                 pipeline = Pipeline.from_bytes(data)
         except snapshot.SnapshotError as error:
-            raise RefusedError(
-                422, "bad_snapshot", str(error), "send a file of streamgp run --save, unaltered"
-            ) from None
+            raise RefusedError("bad_snapshot", str(error), "send a file of streamgp run --save, unaltered") from None
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
         cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))
-        cost.refuse_waiting(pipeline, pending_of(settings))
+        cost.refuse_pending(pipeline, pending_of(settings))
         learner.pipeline, learner.young = pipeline, None
         return learner
 
 
+def _happened(pipeline: Pipeline) -> Happened:
+    return pipeline.happened, pipeline.drift
+
+
+def _notes(pipeline: Pipeline, before: Happened) -> list[Note]:
+    """What has happened since."""
+    (_, alarms, chosen), known = before
+    if (now := pipeline.happened) == before[0]:
+        return []
+    found = [("drift", row, text) for row, text in pipeline.drift if (row, text) not in known]
+    found += [("alarm", row, text) for row, text in pipeline.alarms[alarms - now[1] :] if now[1] > alarms]
+    notes = [Note(kind, row, pipeline.told(row, text)) for kind, row, text in found]
+    return [*notes, Note("model", pipeline.rows, leaders(pipeline))] if now[2] and not chosen else notes
+
+
+def _relevance(pipeline: Pipeline) -> dict[str, float]:
+    """The largest relevances by input."""
+    names, weights = pipeline.input_names, relevance(pipeline.model)
+    if len(names) != len(weights):
+        return {}
+    largest = np.argsort(-weights, kind="stable")[:MOST_INPUTS]
+    used = [i for i in largest if np.isfinite(weights[i]) and not is_spare(names[i])]
+    return {names[i]: float(weights[i]) for i in used}
+
+
 def _no_column(number: int, name: str, meant: str) -> RefusedError:
-    return RefusedError(
-        422,
-        "bad_row",
-        f"row {number} has {name!r}, which is no column of the stream.{meant}",
-        "nothing of this request was learned; fix the name, resend",
-    )
+    return RefusedError("bad_row", f"row {number} has {name!r}, which is no column of the stream.{meant}")
 
 
 def refused_rows(error: Exception) -> RefusedError:
     """Rows that cannot be used, as a problem."""
-    return error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", str(error), "nothing was learned")
+    return error if isinstance(error, RefusedError) else RefusedError("bad_row", str(error))
 
 
 def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:
@@ -452,7 +389,3 @@ def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:
     columns = predicted.row, predicted.mean, predicted.lower, predicted.upper, predicted.std
     for row, mean, *rest in zip(*(column.tolist() for column in columns), strict=True):
         yield (row, mean, *rest) if math.isfinite(mean) else (row, None, None, None, None)
-
-
-def _points(scored: PredictedRows) -> FloatArray:
-    return np.column_stack([scored.row.astype(np.float64), scored.observed, scored.mean, scored.lower, scored.upper])

@@ -65,19 +65,12 @@ CREATE TABLE IF NOT EXISTS received (id INTEGER PRIMARY KEY AUTOINCREMENT, mid I
 
 
 class Bridging(NamedTuple):
-    """What is bridged.
+    """What is bridged."""
 
-    Args:
-        broker: mqtt://HOST:PORT, or mqtts:// with TLS; a user may stand before the host.
-        topics: filters such as "plant/+/power"; each topic that fits is a stream.
-        settings: with which a stream is created that is not there.
-        prefix: begins the topics that are published; "": nothing is.
-    """
-
-    broker: str
-    topics: tuple[str, ...]
-    settings: dict[str, Any]
-    prefix: str = "streamgp"
+    broker: str  # mqtt://HOST:PORT, or mqtts:// with TLS; a user may stand before the host
+    topics: tuple[str, ...]  # filters such as "plant/+/power"; each topic that fits is a stream
+    settings: dict[str, Any]  # with which a stream is created that is not there
+    prefix: str = "streamgp"  # begins the topics that are published; "": nothing is
 
     def checked(self) -> Bridging:
         """Itself, or an error that says which option is wrong."""
@@ -107,16 +100,11 @@ class Message(NamedTuple):
     """A message of the broker, and the number of the connection on which it came."""
 
     connection: int
-    mid: int
-    qos: int
-    again: bool  # the broker has sent it before
-    retained: bool  # since the client subscribed, and not as it was published
-    topic: str
-    payload: bytes
+    found: MQTTMessage
 
     @property
     def digest(self) -> bytes:
-        return hashlib.sha256(self.topic.encode() + b"\0" + self.payload).digest()
+        return hashlib.sha256(self.found.topic.encode() + b"\0" + self.found.payload).digest()
 
 
 class Batch(NamedTuple):
@@ -174,7 +162,7 @@ class Notes:
 
     def knows(self, message: Message) -> bool:
         """Whether a message that comes again was noted when it came before."""
-        found = self._file.execute("SELECT digest FROM received WHERE mid = ?", (message.mid,)).fetchone()
+        found = self._file.execute("SELECT digest FROM received WHERE mid = ?", (message.found.mid,)).fetchone()
         return bool(found == (message.digest,))
 
     def forget(self) -> None:
@@ -185,7 +173,7 @@ class Notes:
     def add(self, by_topic: dict[str, list[list[Row]]], received: Iterable[Message]) -> list[Batch]:
         """Note what is about to be sent, and the messages that it is of."""
         with self._file:
-            known = ((message.mid, message.digest) for message in received if message.qos)
+            known = ((message.found.mid, message.digest) for message in received)
             self._file.executemany("INSERT OR REPLACE INTO received (mid, digest) VALUES (?, ?)", known)
             self._file.execute("DELETE FROM received WHERE id <= (SELECT MAX(id) FROM received) - ?", (KNOWN,))
             return [self._added(topic, messages) for topic, messages in by_topic.items()]
@@ -310,9 +298,7 @@ class Bridge:
         if not found.qos and self._waiting.qsize() >= MOST_WAITING:
             self.counts["dropped"] += 1
             return
-        self._waiting.put(
-            Message(self._connection, found.mid, found.qos, found.dup, found.retain, found.topic, bytes(found.payload))
-        )
+        self._waiting.put(Message(self._connection, found))
 
     # The thread of the client.
 
@@ -334,34 +320,35 @@ class Bridge:
         by_topic: dict[str, list[list[Row]]] = {}
         new: dict[int, Message] = {}
         for message in taken:
-            if not self._is_wanted(message) or self._is_known(message, new):
+            found = message.found
+            if not self._is_wanted(found) or self._is_known(message, new):
                 continue
             try:
-                rows = rows_of(message.payload)
+                rows = rows_of(bytes(found.payload))
             except ValueError as problem:
-                self._refused(message.topic, "invalid_body", str(problem))
+                self._refused(found.topic, "invalid_body", str(problem))
                 continue
-            by_topic.setdefault(message.topic, []).append(rows)
-            if message.qos:
-                new[message.mid] = message
+            by_topic.setdefault(found.topic, []).append(rows)
+            if found.qos:
+                new[found.mid] = message
         if by_topic:
             self._deliver(self._notes.add(by_topic, new.values()), pool.map)
         for message in taken:
             with self._lock:  # the broker brings again what came on an earlier connection
                 if message.connection == self._connection:
-                    self._client.ack(message.mid, message.qos)
+                    self._client.ack(message.found.mid, message.found.qos)
 
-    def _is_wanted(self, message: Message) -> bool:
-        if message.retained:  # it was sent before, and is sent again after every connection
+    def _is_wanted(self, found: MQTTMessage) -> bool:
+        if found.retain:  # it was sent before, and is sent again after every connection
             self.counts["retained"] += 1
             return False
-        own = self._bridging.prefix and message.topic.startswith(f"{self._bridging.prefix}/")
-        return not own and any(topic_matches_sub(topic, message.topic) for topic in self._bridging.topics)
+        own = self._bridging.prefix and found.topic.startswith(f"{self._bridging.prefix}/")
+        return not own and any(topic_matches_sub(topic, found.topic) for topic in self._bridging.topics)
 
     def _is_known(self, message: Message, new: dict[int, Message]) -> bool:
-        if not message.again:
+        if not message.found.dup:
             return False
-        before = new.get(message.mid)
+        before = new.get(message.found.mid)
         return self._notes.knows(message) if before is None else before.digest == message.digest
 
     def _deliver(self, batches: Iterable[Batch], each: Callable[..., Iterable[Any]] = map) -> None:

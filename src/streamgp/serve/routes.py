@@ -1,217 +1,152 @@
-"""Routes: each with its scope, what it takes and what it answers; the application and the OpenAPI document use them."""
+"""Routes: each handler with its scope, what it takes and what it answers; the OpenAPI document is made of them.
+
+A handler gets what its arguments ask for by their names: the request, the stream or the fleet, the parameters of the
+query, and what belongs to the server: service, metrics, document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streamgp.serve.handlers import (
-    AHEAD,
-    LAST,
-    POINTS,
-    PRECISION,
-    QUANTILES,
-    ROWS,
-    SNAPSHOT,
-    STREAMS,
-    Parameter,
-    TextParameter,
-    delete_stream,
-    get_events,
-    get_forecast,
-    get_healthz,
-    get_history,
-    get_lines,
-    get_metrics,
-    get_openapi,
-    get_page,
-    get_readyz,
-    get_snapshot,
-    get_stream,
-    list_streams,
-    post_lines,
-    post_predict,
-    post_rows,
-    post_targets,
-    put_snapshot,
-    put_stream,
-)
-from streamgp.serve.messages import (
-    ForecastAnswer,
-    Healthz,
-    HistoryAnswer,
-    PredictAnswer,
-    Row,
-    RowsAnswer,
-    StreamDetail,
-    StreamList,
-    StreamSettings,
-    Target,
-    TargetsAnswer,
-)
-from streamgp.serve.rows import LINES
+from streamgp.serve.messages import LONGEST_KEY, NAME, ErrorAnswer, RefusedError, Row, encode
+from streamgp.serve.rows import CSV, JSON, LINES, NDJSON
+from streamgp.version import __version__
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Handler = Callable[..., Awaitable[Any]]
+T = TypeVar("T")
 
 
 class Described(NamedTuple):
-    """A route.
-
-    Args:
-        method: of HTTP.
-        path: with {name} for that of a stream.
-        scope: that a token needs; "": none.
-        endpoint: answers requests.
-        summary: for people.
-        takes: type of a JSON body, SNAPSHOT, or None.
-        gives: type of the JSON answer, or a media type.
-        statuses: of success.
-        parameters: in the query.
-        rows: whether the body may also be NDJSON, CSV or line protocol.
-        keyed: whether it takes an Idempotency-Key.
-    """
+    """A route."""
 
     method: str
-    path: str
-    scope: str
-    endpoint: Endpoint
+    path: str  # with {name} for that of a stream
+    scope: str  # that a token needs; "": none
+    endpoint: Handler
     summary: str
-    takes: Any = None
-    gives: Any = None
-    statuses: tuple[int, ...] = (200,)
-    parameters: tuple[Parameter | TextParameter, ...] = ()
-    rows: bool = False
-    keyed: bool = False
+    takes: Any = None  # the type of a JSON body, a media type, or None
+    gives: Any = None  # the type of the JSON answer, or a media type
+    statuses: tuple[int, ...] = (200,)  # that are no errors
+    query: type[msgspec.Struct] | None = None  # the type of the parameters
+    keyed: bool = False  # whether it takes an Idempotency-Key
+
+    async def answered(self, request: Request, parts: Mapping[str, Any]) -> Response:
+        """Call the handler with those of its arguments that belong to the server, and those that the request tells."""
+        given: dict[str, Any] = {}
+        for name in self.endpoint.__annotations__.keys() - {"return"}:
+            if name == "request":
+                given[name] = request
+            elif name == "stream":
+                kind = "fleets" if self.path.startswith(F) else "streams"
+                given[name] = parts["service"].stream(request.path_params["name"], kind)
+            elif name == "query" and self.query is not None:
+                given[name] = asked(request, self.query)
+            else:
+                given[name] = parts[name]
+        found = await self.endpoint(**given)
+        return found if isinstance(found, Response) else answer(found)
 
 
-S = "/v1/streams/{name}"
-ROUTES = (
-    Described("GET", "/v1/streams", "read", list_streams, "List the streams", gives=StreamList),
-    Described(
-        "PUT",
-        S,
-        "write",
-        put_stream,
-        "Create a stream: 201; 200 if it exists with the same settings, 409 with others",
-        takes=StreamSettings,
-        gives=StreamDetail,
-        statuses=(200, 201),
-    ),
-    Described("GET", S, "read", get_stream, "Settings, models, scores and health of a stream", gives=StreamDetail),
-    Described("DELETE", S, "admin", delete_stream, "Remove a stream and all its data", statuses=(204,)),
-    Described(
-        "POST",
-        f"{S}/rows",
-        "write",
-        post_rows,
-        "Predict each row, then learn it if it has a target",
-        takes=list[Row],
-        gives=RowsAnswer,
-        parameters=(PRECISION,),
-        rows=True,
-        keyed=True,
-    ),
-    Described(
-        "POST",
-        f"{S}/predict",
-        "write",
-        post_predict,
-        "Predict rows whose targets may come later; nothing is learned",
-        takes=list[Row],
-        gives=PredictAnswer,
-        parameters=(PRECISION,),
-        rows=True,
-        keyed=True,
-    ),
-    Described(
-        "POST",
-        f"{S}/targets",
-        "write",
-        post_targets,
-        "Bring targets of predicted rows by their tickets, in any order",
-        takes=list[Target],
-        gives=TargetsAnswer,
-        keyed=True,
-    ),
-    Described(
-        "GET",
-        f"{S}/history",
-        "read",
-        get_history,
-        "The last rows with their predictions, thinned out so that extremes survive",
-        gives=HistoryAnswer,
-        parameters=(ROWS, POINTS),
-    ),
-    Described(
-        "GET",
-        f"{S}/forecast",
-        "read",
-        get_forecast,
-        "The targets of the next rows, as quantiles",
-        gives=ForecastAnswer,
-        parameters=(AHEAD, QUANTILES),
-    ),
-    Described(
-        "GET",
-        f"{S}/lines",
-        "read",
-        get_lines,
-        "The last rows with their predictions, and alarms, as InfluxDB line protocol",
-        gives="text/plain",
-        parameters=(LAST,),
-    ),
-    Described(
-        "POST",
-        "/api/v2/write",
-        "write",
-        post_lines,
-        "Rows as InfluxDB line protocol, for InfluxDB's clients; each series is a stream",
-        takes=LINES,
-        statuses=(204,),
-        parameters=(PRECISION,),
-    ),
-    Described(
-        "GET",
-        f"{S}/events",
-        "read",
-        get_events,
-        "Server-sent events: rows, drift, model, health; resumes by Last-Event-ID",
-        gives="text/event-stream",
-    ),
-    Described(
-        "GET", f"{S}/snapshot", "read", get_snapshot, "The stream as a file of streamgp run --save", gives=SNAPSHOT
-    ),
-    Described(
-        "PUT",
-        f"{S}/snapshot",
-        "admin",
-        put_snapshot,
-        "Let a stream go on from a file of streamgp run --save; creates it if need be",
-        takes=SNAPSHOT,
-        gives=StreamDetail,
-        statuses=(200, 201),
-    ),
-    Described(
-        "GET",
-        "/metrics",
-        "read",
-        get_metrics,
-        "Metrics for Prometheus: totals, or those of some streams",
-        gives="text/plain",
-        parameters=(STREAMS,),
-    ),
-    Described("GET", "/healthz", "", get_healthz, "Whether the server can do its work", gives=Healthz),
-    Described(
-        "GET",
-        "/readyz",
-        "",
-        get_readyz,
-        "Whether everything is compiled, so that rows are answered soon",
-        gives=Healthz,
-    ),
-    Described("GET", "/openapi.json", "", get_openapi, "This document", gives=dict),
-)
-PAGES = (("/", get_page), ("/page/{file}", get_page))
+ROUTES: list[Described] = []
+S, F = "/v1/streams/{name}", "/v1/fleets/{name}"
+
+
+def route(method: str, path: str, scope: str, summary: str, **more: Any) -> Callable[[Handler], Handler]:
+    """Have a handler answer a route; its annotations tell the query, and the answer if that is not given."""
+
+    def add(handler: Handler) -> Handler:
+        told = get_type_hints(handler)
+        given: dict[str, Any] = {"query": told.get("query")}
+        given["gives"] = None if told["return"] is Response else told["return"]
+        ROUTES.append(Described(method, path, scope, handler, summary, **given | more))
+        return handler
+
+    return add
+
+
+def both(method: str, rest: str, scope: str, summary: str, **more: Any) -> Callable[[Handler], Handler]:
+    """Have a handler answer a route of streams and that of fleets."""
+    ways = [route(method, path + rest, scope, summary, **more) for path in (S, F)]
+    return lambda handler: ways[0](ways[1](handler))
+
+
+def answer(message: Any, status: int = 200) -> Response:
+    """A JSON answer."""
+    data = message if isinstance(message, bytes) else encode(message)
+    return Response(data, status, media_type=JSON)
+
+
+def asked(request: Request, query: type[T]) -> T:
+    """The parameters of a request."""
+    try:
+        return msgspec.convert(dict(request.query_params), query, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusedError("bad_parameter", f"the query does not fit: {error}") from None
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of all routes."""
+    kinds = [kind for route in ROUTES for kind in (route.takes, route.gives) if _is_type(kind)]
+    kinds = [*{repr(kind): kind for kind in kinds}.values(), ErrorAnswer]
+    found, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schemas = {repr(kind): schema for kind, schema in zip(kinds, found, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for one in ROUTES:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
+    about = "Streams that are predicted row by row, with calibrated intervals."
+    tokens = {"token": {"type": "http", "scheme": "bearer"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "streamgp", "version": __version__, "description": about},
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": tokens},
+    }
+
+
+def _is_type(kind: Any) -> bool:
+    return kind is not None and not isinstance(kind, str)
+
+
+def _operation(one: Described, schemas: dict[str, Any]) -> dict[str, Any]:
+    gives = {} if one.gives is None else {"content": _content(one.gives, schemas)}
+    refused = {"description": "Refused", "content": _content(ErrorAnswer, schemas)}
+    operation: dict[str, Any] = {
+        "operationId": "_".join([one.method.lower(), *re.findall(r"\w+", one.path)]),
+        "summary": one.summary,
+        "responses": {str(status): {"description": "Done"} | gives for status in one.statuses} | {"default": refused},
+        "parameters": _parameters(one),
+    }
+    if one.scope:
+        operation["security"] = [{}, {"token": []}]
+        operation["description"] = f"Needs the scope {one.scope} where the server has tokens."
+    if one.takes is not None:
+        others = (NDJSON, CSV, LINES) if one.takes == list[Row] else ()
+        text = {kind: {"schema": {"type": "string"}} for kind in others}
+        operation["requestBody"] = {"required": True, "content": _content(one.takes, schemas) | text}
+    return operation
+
+
+def _content(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    if _is_type(kind):
+        return {JSON: {"schema": schemas[repr(kind)]}}
+    return {kind: {"schema": {"type": "string"} | ({} if kind.startswith("text") else {"format": "binary"})}}
+
+
+def _parameters(one: Described) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if "{name}" in one.path:
+        found.append({"name": "name", "in": "path", "schema": {"type": "string", "pattern": NAME}, "required": True})
+    if one.query is not None:
+        schema = msgspec.json.schema_components([one.query])[1][one.query.__name__]
+        found += [{"name": name, "in": "query", "schema": value} for name, value in schema["properties"].items()]
+    if one.keyed:
+        repeated = "A repeated key gets the first answer and changes nothing."
+        key = {"type": "string", "maxLength": LONGEST_KEY, "description": repeated}
+        found.append({"name": "Idempotency-Key", "in": "header", "schema": key})
+    return found

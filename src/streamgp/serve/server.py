@@ -19,6 +19,9 @@ import uvicorn
 from streamgp.job.ahead import compile_for_commands, is_compiled
 from streamgp.serve.access import Access, is_loopback
 from streamgp.serve.app import application
+from streamgp.serve.learner import Learner
+from streamgp.serve.messages import StreamSettings
+from streamgp.serve.ops import Op
 from streamgp.serve.service import Limits, Service
 
 SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
@@ -90,7 +93,11 @@ def serve(
     service = Service(folder, limits, webhook=webhook)
     try:
         with listening_on(host, port) as listening:
-            refuse_open(service, listening)
+            if is_public(listening) and not Access(service.journal).tokens():
+                raise ValueError(
+                    f"{listening.getsockname()[0]} can be reached from other machines, and {folder} has no token; make "
+                    f"one first: streamgp token create --data {folder} --scope admin"
+                )
             sys.setswitchinterval(SWITCH)
             service.compiling, service.cold = True, not is_compiled()
             threading.Thread(target=_warm_up, args=(service,), name="warm-up", daemon=True).start()
@@ -98,15 +105,6 @@ def serve(
     finally:
         if not service.close():  # a stream is still at work on a request, which nobody will be answered
             os._exit(0)
-
-
-def refuse_open(service: Service, listening: socket.socket) -> None:
-    """Refuse to serve other machines without a token."""
-    if is_public(listening) and not Access(service.journal).tokens():
-        raise ValueError(
-            f"{listening.getsockname()[0]} can be reached from other machines, and {service.folder} has no token; make "
-            f"one first: streamgp token create --data {service.folder} --scope admin"
-        )
 
 
 def listening_on(host: str, port: int) -> socket.socket:
@@ -158,9 +156,6 @@ def server_of(
 
 def _warm_up(service: Service) -> None:
     """Compile, or load, what the first rows ask for; until then the server is not ready."""
-    from streamgp.serve.learner import Learner, Op
-    from streamgp.serve.messages import StreamSettings
-
     try:
         compile_for_commands()
         service.cold = False

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from streamgp.serve import cost
 from streamgp.serve.described import check_settings
+from streamgp.serve.fleets import check_fleet
 from streamgp.serve.hosted import Hosted, unknown
 from streamgp.serve.journal import Journal, Kept, owned
 from streamgp.serve.learner import Learner
-from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
+from streamgp.serve.messages import NAME, FleetSettings, RefusedError, StreamSettings, encode
 from streamgp.serve.webhook import Webhook
 
 MOST_UPLOADS = 4  # snapshots that are received and loaded at the same time
@@ -27,21 +28,13 @@ STOPPING = 20.0  # seconds in which streams may finish their work and take a las
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service allows.
-
-    Args:
-        streams: most streams.
-        body: bytes of a request.
-        retain: newest rows of a stream that are kept for its history.
-        keep: newest rows of a stream that are kept as they came, to be learned again after an upgrade.
-        threads: streams that work at the same time.
-    """
+    """What the service allows."""
 
     streams: int = 1000
-    body: int = 8 << 20
-    retain: int = 100_000
-    keep: int = 10_000
-    threads: int = max(8, 4 * (os.cpu_count() or 1))
+    body: int = 8 << 20  # bytes of a request
+    retain: int = 100_000  # newest rows of a stream that are kept for its history
+    keep: int = 10_000  # newest rows of a stream that are kept as they came, to be learned again after an upgrade
+    threads: int = max(8, 4 * (os.cpu_count() or 1))  # streams that work at the same time
 
     @property
     def snapshot(self) -> int:
@@ -69,11 +62,12 @@ class Service:
             self._opened.callback(self.webhook.close)
         try:
             self._opened.enter_context(owned(self.folder))
-            self.journal = Journal(self.folder)
+            self.journal = Journal(self.folder, retain=self.limits.retain, keep=self.limits.keep)
         except BaseException:
             self._opened.close()
             raise
         self.pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
+        self.later = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
         # Forecasts and uploads may take seconds, for which no row waits.
         self.slow = ThreadPoolExecutor(1, thread_name_prefix="slow")
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
@@ -87,32 +81,36 @@ class Service:
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self.pool, self.limits.retain, self.limits.keep, self._alarmed)
+        return Hosted(kept, self.journal, self.pool, self.later, self._alarmed)
 
     def _alarmed(self, stream: str, row: int, text: str) -> None:
         if self.webhook is not None:
             self.webhook.put(stream, row, text)
 
-    def stream(self, name: str) -> Hosted:
-        """The stream of this name."""
+    def stream(self, name: str, kind: str = "streams") -> Hosted:
+        """The stream, or the fleet, of this name."""
         check_name(name)
-        if (found := self._taken(name)) is None:
-            raise unknown(name)
+        if (found := self._taken(name)) is None or found.kind != kind:
+            raise unknown(name, kind)
         return found
 
-    def create(self, name: str, settings: StreamSettings) -> tuple[Hosted, bool]:
-        """The stream of this name and these settings, and whether it is new."""
+    def of_kind(self, kind: str) -> list[Hosted]:
+        """All streams, or all fleets, by name."""
+        return [one for _, one in sorted(self.streams.items()) if one.kind == kind and not one.gone]
+
+    def create(self, name: str, settings: StreamSettings | FleetSettings) -> tuple[Hosted, bool]:
+        """The stream, or the fleet, of this name and these settings, and whether it is new."""
         check_name(name)
-        check_settings(settings)
+        if isinstance(settings, FleetSettings):
+            check_fleet(settings)
+        else:
+            check_settings(settings)
         with self._lock:
             if (found := self._taken(name)) is not None:
                 if found.settings != settings:
-                    raise RefusedError(
-                        409,
-                        "exists",
-                        f"the stream {name!r} exists with other settings",
-                        "GET it to see them, DELETE it to start anew, or take another name",
-                    )
+                    exists = f"the {found.kind.removesuffix('s')} {name!r} exists with other settings"
+                    hint = "GET it to see them, DELETE it to start anew, or take another name"
+                    raise RefusedError("exists", exists, hint)
                 return found, False
             return self._new(name, settings, None), True
 
@@ -131,29 +129,28 @@ class Service:
         there, most = len(self.streams), self.limits.streams
         if there + more <= most:
             return None
-        return RefusedError(
-            409,
-            "too_many_streams",
-            f"this server allows {most} streams: it has {there}, and the request asks for {more} more",
-            "delete some, or start the server with a larger --max-streams",
-        )
+        message = f"this server allows {most} streams: it has {there}, and the request asks for {more} more"
+        return RefusedError("too_many_streams", message, "delete some, or raise --max-streams")
 
-    def _new(self, name: str, settings: StreamSettings, learner: Learner | None) -> Hosted:
+    def _new(self, name: str, settings: StreamSettings | FleetSettings, learner: Learner | None) -> Hosted:
         if (full := self.full(1)) is not None:
             raise full
         tag = new_tag() if learner is None else learner.tag
         body, state = encode(settings), None if learner is None else learner.to_bytes()
+        kind = "fleets" if isinstance(settings, FleetSettings) else "streams"
         made: list[int] = []
 
         def write(cursor: sqlite3.Cursor) -> None:
-            values = name, tag, body, 0 if state is None else None
-            cursor.execute("INSERT INTO streams (name, tag, settings, seq, dropped) VALUES (?, ?, ?, 0, ?)", values)
+            values = name, tag, body, 0 if state is None else None, kind
+            insert = "INSERT INTO streams (name, tag, settings, seq, dropped, kind) VALUES (?, ?, ?, 0, ?, ?)"
+            cursor.execute(insert, values)
             made.extend(cursor.execute("SELECT last_insert_rowid()").fetchone())
             if state is not None:
-                cursor.execute("INSERT INTO snapshots VALUES (?, 0, ?)", (made[-1], state))
+                for part in self.journal.snapping(made[-1], 0, state):
+                    part(cursor)
 
         self.journal.write(write)
-        stream = self.streams[name] = self._hosted(Kept(made[-1], name, tag, body, 0))
+        stream = self.streams[name] = self._hosted(Kept(made[-1], name, tag, body, 0, kind))
         return stream
 
     def forget(self, stream: Hosted) -> None:
@@ -178,7 +175,7 @@ class Service:
 
     def close(self) -> bool:
         """After the loop: let go of the folder; whether all could be finished."""
-        for pool in (self.slow, self.pool):
+        for pool in (self.slow, self.pool, self.later):
             pool.shutdown(wait=self._finished, cancel_futures=True)
         self.journal.close()
         self._opened.close()
@@ -188,12 +185,8 @@ class Service:
 def check_name(name: str) -> None:
     """Refuse what is not the name of a stream."""
     if not re.fullmatch(NAME, name):
-        raise RefusedError(
-            422,
-            "bad_name",
-            f"{name[:80]!r} cannot be the name of a stream",
-            "use up to 64 letters, digits, dots, dashes and underscores; begin with a letter or digit",
-        )
+        hint = "use up to 64 letters, digits, dots, dashes and underscores; begin with a letter or digit"
+        raise RefusedError("bad_name", f"{name[:80]!r} cannot be the name of a stream", hint)
 
 
 def new_tag() -> str:

@@ -1,5 +1,6 @@
 "use strict";
-// The page of a server: a list of streams, and one stream at #/stream/NAME. It talks to its own server only.
+// The page of a server: a list, one stream at #/stream/NAME, one fleet at #/fleet/NAME, and one id of it at
+// #/fleet/NAME/ID. It talks to its own server only.
 
 const POLL = 2000; // milliseconds between two looks at the server
 const POINTS = 600; // of a chart
@@ -61,8 +62,10 @@ function element(name, text = "", attributes = {}) {
   return made;
 }
 
-function show(template) {
+function show(template, title = "") {
+  document.title = title ? `${title} \u2013 streamgp` : "streamgp";
   main.replaceChildren($(`#${template}`).content.cloneNode(true));
+  if (title) $("h1").textContent = title;
 }
 
 function setText(target, text) {
@@ -74,47 +77,126 @@ const count = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
 const percent = (value) => value == null ? "\u2013" : `${(100 * value).toFixed(1)}%`;
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-// All streams.
+// Tables of streams, of fleets and of ids: a link, the last targets where there are some, and numbers.
+
+function fillTable(table, first, rows, items) {
+  if (!table.tBodies.length && items.length) {
+    const { recent, numbers, state } = items[0], head = element("tr"), columns = [[first, ""]];
+    if (recent) columns.push(["Last targets", ""]);
+    for (const label of Object.keys(numbers)) columns.push([label, "number"]);
+    if (state) columns.push(["State", "stated"]);
+    head.append(...columns.map(([label, kind]) => element("th", label, { scope: "col", class: kind })));
+    table.createTHead().append(head);
+    table.createTBody();
+  }
+  const names = new Set(items.map((one) => one.name)), body = table.tBodies[0];
+  for (const [name, row] of rows) if (!names.has(name)) { row.remove(); rows.delete(name); }
+  items.forEach((item, at) => {
+    if (!rows.has(item.name)) rows.set(item.name, tableRow(item));
+    const row = rows.get(item.name);
+    if (body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
+    fill(row, item);
+  });
+}
+
+function tableRow({ name, href, recent, numbers, state }) {
+  const row = element("tr"), head = element("th", "", { scope: "row" });
+  head.append(element("a", name, { href }), element("span", "", { class: "target" }));
+  row.append(head);
+  if (recent) {
+    const spark = element("td"), drawing = document.createElementNS(SVG, "svg");
+    const attributes = { viewBox: "0 0 100 20", preserveAspectRatio: "none", class: "spark", role: "img" };
+    for (const [key, value] of Object.entries(attributes)) drawing.setAttribute(key, value);
+    drawing.append(document.createElementNS(SVG, "polyline"));
+    spark.append(drawing);
+    row.append(spark);
+  }
+  for (const label of Object.keys(numbers)) row.append(element("td", "", { class: "number", "data-label": label }));
+  if (state) {
+    const cell = element("td", "", { class: "stated" });
+    cell.append(element("span", "", { class: "state" }), element("span", "", { class: "doing" }));
+    row.append(cell);
+  }
+  return row;
+}
+
+function fill(row, { about, recent, numbers, alarms, level, state, doing }) {
+  setText($(".target", row), about || "");
+  for (const cell of row.querySelectorAll(".number")) {
+    setText(cell, numbers[cell.dataset.label]);
+    if (cell.dataset.label === "Alarms") cell.classList.toggle("alarms", alarms > 0);
+    if (cell.dataset.label === "Coverage") cell.title = `of ${percent(level)} intervals`;
+  }
+  if (state) {
+    setText($(".state", row), state);
+    $(".state", row).className = `state ${state}`;
+    setText($(".doing", row), doing);
+  }
+  if (!recent) return;
+  const known = recent.filter((value) => value != null);
+  const low = Math.min(...known), span = Math.max(...known) - low || 1;
+  const points = recent.map((value, i) => value == null ? "" :
+    `${(100 * i / Math.max(recent.length - 1, 1)).toFixed(1)},${(18.5 - 17 * (value - low) / span).toFixed(1)}`);
+  $("polyline", row).setAttribute("points", points.join(" "));
+  $("svg", row).setAttribute("aria-label", known.length ? `last targets, from ${number(low)} to ${number(low + span)}` : "no targets yet");
+}
+
+// A table of many that is searched and sorted; some are shown, until all are asked for.
+function listing(title, orders, { changed, more }) {
+  const made = $("#listing").content.cloneNode(true), rows = new Map();
+  const search = $(".search", made), order = $(".order", made), all = $(".all", made), table = $("table", made), told = $(".more", made);
+  $(".title", made).replaceWith(title);
+  order.append(...Object.entries(orders).map(([value, label]) => element("option", label, { value })));
+  all.textContent = more;
+  const found = {
+    search, order, all: false,
+    show(first, items, rest, none) {
+      fillTable(table, first, rows, items);
+      setText(told, !items.length ? none : rest ? `${count(rest)} more ${first.toLowerCase()}s` : "");
+      all.hidden = !rest || found.all && more !== "Show all";
+    },
+  };
+  search.addEventListener("input", changed);
+  order.addEventListener("change", changed);
+  all.addEventListener("click", () => { found.all = true; changed(); });
+  main.append(made);
+  return found;
+}
+
+const ORDERS = { alarms: "most alarms", name: "name", rows: "most rows" }, MISSED = { coverage: "coverage far from its level" };
+const scoresOf = ({ rows, rmse, coverage, alarms }) => ({ Rows: count(rows), "Error (RMSE)": number(rmse), Coverage: percent(coverage), Alarms: count(alarms) });
+
+// All streams, and all fleets.
 
 function listView() {
-  document.title = "streamgp";
-  let shown = "", streams = [], all = false;
-  const rows = new Map();
+  let shown = "", streams = [], table = null;
+  const fleetRows = new Map();
 
   function list() {
-    const wanted = $(".search").value.trim().toLowerCase();
+    const wanted = table.search.value.trim().toLowerCase();
     const found = streams.filter((one) => `${one.name} ${one.target} ${one.model}`.toLowerCase().includes(wanted));
-    found.sort((a, b) => FIRST[$(".order").value](a, b) || (a.name < b.name ? -1 : 1));
-    const few = all ? found : found.slice(0, FEW), body = $("tbody"), names = new Set(few.map((one) => one.name));
-    for (const [name, row] of rows) if (!names.has(name)) { row.remove(); rows.delete(name); }
-    few.forEach((stream, at) => {
-      if (!rows.has(stream.name)) rows.set(stream.name, streamRow(stream.name));
-      const row = rows.get(stream.name);
-      if (body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
-      fill(row, stream);
-    });
-    const rest = found.length - few.length;
-    setText($(".more"), found.length ? rest ? `${count(rest)} more streams` : "" : "No stream has this in its name, target or model.");
-    $(".all").hidden = !rest;
+    found.sort((a, b) => FIRST[table.order.value](a, b) || (a.name < b.name ? -1 : 1));
+    const few = table.all ? found : found.slice(0, FEW);
+    table.show("Stream", few.map(streamItem), found.length - few.length, streams.length ? "No stream has this in its name, target or model." : "No streams yet.");
   }
 
   return {
     close() {},
     async look(signal) {
-      ({ streams } = await get("v1/streams", signal));
-      const wanted = streams.length ? "list-view" : "empty-view";
+      const [found, { fleets }] = await Promise.all([get("v1/streams", signal), get("v1/fleets", signal)]);
+      streams = found.streams;
+      const wanted = streams.length + fleets.length ? "list-view" : "empty-view";
       if (shown !== wanted) {
         show(wanted);
         shown = wanted;
-        rows.clear();
+        fleetRows.clear();
         if (wanted === "empty-view") commands();
-        else {
-          $(".search").addEventListener("input", list);
-          $(".order").addEventListener("change", list);
-          $(".all").addEventListener("click", () => { all = true; list(); });
-        }
+        else table = listing(element("h1", "Streams"), { ...ORDERS, ...MISSED }, { changed: list, more: "Show all" });
       }
-      if (streams.length) list();
+      if (wanted === "empty-view") return;
+      $(".fleets").hidden = !fleets.length;
+      fillTable($(".fleets table"), "Fleet", fleetRows, fleets.map(fleetItem));
+      list();
     },
   };
 }
@@ -127,43 +209,64 @@ const FIRST = {
   coverage: (a, b) => missed(b) - missed(a),
 };
 
-function streamRow(name) {
-  const row = element("tr"), head = element("th", "", { scope: "row" });
-  head.append(element("a", name, { href: `#/stream/${encodeURIComponent(name)}` }), element("span", "", { class: "target" }));
-  const spark = element("td");
-  const drawing = document.createElementNS(SVG, "svg");
-  drawing.setAttribute("viewBox", "0 0 100 20");
-  drawing.setAttribute("preserveAspectRatio", "none");
-  drawing.setAttribute("class", "spark");
-  drawing.setAttribute("role", "img");
-  drawing.append(document.createElementNS(SVG, "polyline"));
-  spark.append(drawing);
-  row.append(head, spark);
-  for (const label of ["Rows", "RMSE", "Coverage", "Alarms"]) row.append(element("td", "", { class: "number", "data-label": label }));
-  const state = element("td");
-  state.append(element("span", "", { class: "state" }), element("span", "", { class: "doing" }));
-  row.append(state);
-  return row;
+const streamItem = (stream) => ({
+  ...stream, href: `#/stream/${encodeURIComponent(stream.name)}`, about: `${stream.target}, ${stream.model}`, numbers: scoresOf(stream),
+});
+
+const fleetItem = ({ name, settings, ids, rows, scores, health, state, doing }) => ({
+  name, state, doing, alarms: health.alarms, level: settings.level,
+  href: `#/fleet/${encodeURIComponent(name)}`, about: `${settings.target}, ${settings.model}`,
+  numbers: { Ids: count(ids), Rows: count(rows), Coverage: percent(scores.coverage), Alarms: count(health.alarms) },
+});
+
+// One fleet, and one id of it.
+
+function fleetView(name) {
+  show("fleet-view", name);
+  const path = `v1/fleets/${encodeURIComponent(name)}`, again = () => look().catch(troubled);
+  const table = listing(element("h2", "Ids"), { ...ORDERS, error: "largest error", ...MISSED }, { changed: again, more: "Show 1\u202f000" });
+
+  async function look(signal) {
+    const query = `ids?first=${table.order.value}&most=${table.all ? 1000 : FEW}&search=${encodeURIComponent(table.search.value.trim())}`;
+    const [fleet, { found, ids }] = await Promise.all([get(path, signal), get(`${path}/${query}`, signal)]);
+    const { settings, scores, spread, health, tickets } = fleet;
+    describeState(fleet, " of each id");
+    const over = (score, shownAs) => spread[score] ? `5% of the ids below ${shownAs(spread[score]["0.05"])}, 5% above ${shownAs(spread[score]["0.95"])}` : "";
+    figures([
+      ["Ids", count(fleet.ids), `of ${count(settings.size)}`],
+      ["Rows", count(fleet.rows), `${count(scores.rows)} scored`],
+      ["Error (RMSE)", number(scores.rmse), over("rmse", number)],
+      ["Coverage", percent(scores.coverage), `of ${number(100 * settings.level)}% intervals; ${over("coverage", percent)}`],
+      ["Alarms", count(health.alarms), settings.settings.alarms == null ? "rows are not judged" : `rate ${settings.settings.alarms}`],
+      ...late(tickets),
+    ]);
+    const items = ids.map((one) => ({
+      ...one, name: one.id, level: settings.level, href: `#/fleet/${encodeURIComponent(name)}/${encodeURIComponent(one.id)}`,
+      numbers: {
+        "Last value": number(one.observed), Interval: one.lower == null ? "\u2013" : `${number(one.lower)} to ${number(one.upper)}`,
+        ...scoresOf(one),
+      },
+    }));
+    table.show("Id", items, found - ids.length, fleet.ids ? "No id has this in it." : "No rows yet.");
+  }
+
+  return { look, close() {} };
 }
 
-function fill(row, stream) {
-  const [rows, rmse, coverage, alarms] = row.querySelectorAll(".number");
-  setText($(".target", row), `${stream.target}, ${stream.model}`);
-  setText(rows, count(stream.rows));
-  setText(rmse, number(stream.rmse));
-  setText(coverage, percent(stream.coverage));
-  setText(alarms, count(stream.alarms));
-  alarms.classList.toggle("alarms", stream.alarms > 0);
-  coverage.title = `of ${percent(stream.level)} intervals`;
-  setText($(".state", row), stream.state);
-  $(".state", row).className = `state ${stream.state}`;
-  setText($(".doing", row), stream.doing);
-  const known = stream.recent.filter((value) => value != null);
-  const low = Math.min(...known), span = Math.max(...known) - low || 1;
-  const points = stream.recent.map((value, i) => value == null ? "" :
-    `${(100 * i / Math.max(stream.recent.length - 1, 1)).toFixed(1)},${(18.5 - 17 * (value - low) / span).toFixed(1)}`);
-  $("polyline", row).setAttribute("points", points.join(" "));
-  $("svg", row).setAttribute("aria-label", known.length ? `last targets, from ${number(low)} to ${number(low + span)}` : "no targets yet");
+function sensorView(fleet, id) {
+  anchors = [];
+  show("sensor-view", id);
+  $("nav a:last-child").textContent = fleet;
+  $("nav a:last-child").href = `#/fleet/${encodeURIComponent(fleet)}`;
+  const rows = chart("rows", rowsChart);
+  return {
+    async look(signal) {
+      const history = await get(`v1/fleets/${encodeURIComponent(fleet)}/history?id=${encodeURIComponent(id)}`, signal);
+      rows.draw(history);
+      happened(history.drift);
+    },
+    close: rows.close,
+  };
 }
 
 function commands() {
@@ -181,13 +284,11 @@ function commands() {
 
 function streamView(name) {
   anchors = [];
-  document.title = `${name} \u2013 streamgp`;
-  show("stream-view");
-  $("h1").textContent = name;
+  show("stream-view", name);
   const path = `v1/streams/${encodeURIComponent(name)}`;
   const range = $(".range"), ahead = $(".ahead"), stop = new AbortController();
   if (window.innerWidth < 640) range.value = "200";
-  const charts = { rows: chart("rows", rowsChart), rmse: chart("rmse", rmseChart), coverage: chart("coverage", coverageChart) };
+  const charts = [chart("rows", rowsChart), chart("rmse", rmseChart), chart("coverage", coverageChart)];
   let history = null, extra = 0, lastHistory = 0, listening = false, last = "", drawing = 0;
   let level = 0.9, forecast = null, forecasting = false;
 
@@ -201,8 +302,7 @@ function streamView(name) {
   function draw() {
     if (!drawing) drawing = requestAnimationFrame(() => {
       drawing = 0;
-      if (history) history.forecast = forecast;
-      if (history) for (const one of Object.values(charts)) one.draw(history);
+      if (history) for (const one of charts) one.draw({ ...history, forecast });
     });
   }
 
@@ -215,15 +315,14 @@ function streamView(name) {
       if ((found ? String(found.row.length) : "") !== ahead.value) return;
       forecast = found;
       setText($(".assumed"), found ? `Forecast: ${found.assumed}.` : "");
-      draw();
     } catch (error) {
       if (!(error instanceof Refused)) return;
       forecast = null;
       setText($(".assumed"), `No forecast: ${error.message}.`);
-      draw();
     } finally {
       forecasting = false;
     }
+    draw();
   }
 
   const isStale = () => ahead.value ? !forecast || String(forecast.row.length) !== ahead.value || forecast.issued < history.row.at(-1) : forecast;
@@ -281,39 +380,21 @@ function streamView(name) {
     if (!forecasting && history.row.length && isStale()) foresee();
   }
 
-  const redraw = () => { for (const one of Object.values(charts)) one.clear(); draw(); };
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
   range.addEventListener("change", () => { history = null; look(stop.signal).catch(troubled); });
   ahead.addEventListener("change", () => { if (history && !forecasting) foresee(); });
-  scheme.addEventListener("change", redraw);
-  window.addEventListener("resize", draw);
   return {
     look,
     close() {
       stop.abort();
-      scheme.removeEventListener("change", redraw);
-      window.removeEventListener("resize", draw);
-      for (const one of Object.values(charts)) one.clear();
+      for (const one of charts) one.close();
     },
   };
 }
 
-function describe(stream) {
-  const { settings, scores, tickets, health } = stream;
-  const ahead = settings.horizon ? `, ${settings.horizon} rows ahead` : "";
-  setText($(".about"), `predicts ${settings.target}${ahead}; model ${settings.model}; ${stream.state}${stream.doing ? `: ${stream.doing}` : ""}`);
-  const previous = scores.rmse_previous_value;
-  const figures = [
-    ["Rows", count(stream.rows), `${count(scores.rows)} scored`],
-    ["Error on average", number(scores.mae), previous == null ? "" : `RMSE ${number(scores.rmse)}, all rows; previous value ${number(previous)}`],
-    ["Coverage", percent(scores.coverage), `of ${number(100 * settings.level)}% intervals, all rows`],
-    ["Interval width", number(scores.mean_width), "on average, all rows"],
-  ];
-  if (tickets.waiting || tickets.expired) figures.push(["Waiting for targets", count(tickets.waiting), `${count(tickets.expired)} expired`]);
-  if (health.repairs || health.diverged.length) figures.push(["Numerical repairs", count(health.repairs), health.diverged.join(", ")]);
+function figures(told) {
   const shown = $(".figures");
-  while (shown.children.length > figures.length) shown.lastChild.remove();
-  figures.forEach(([label, value, note], at) => {
+  while (shown.children.length > told.length) shown.lastChild.remove();
+  told.forEach(([label, value, note], at) => {
     if (!shown.children[at]) {
       const box = element("div"), figure = element("dd");
       figure.append(element("span"), element("small"));
@@ -325,13 +406,37 @@ function describe(stream) {
     setText($("span", box), value);
     setText($("small", box), note);
   });
+}
+
+function happened(drift) {
+  const events = drift.slice(-20).reverse().map((event) => element("li", /^\d{4}-\d\d-\d\d/.test(event.event) ? event.event : `row ${count(event.row)}: ${event.event}`));
+  $(".events").replaceChildren(...(events.length ? events : [element("li", "none so far", { class: "muted" })]));
+}
+
+const describeState = ({ settings, state, doing }, more) =>
+  setText($(".about"), `predicts ${settings.target}${more}; model ${settings.model}; ${state}${doing ? `: ${doing}` : ""}`);
+
+const late = ({ waiting, expired }) => waiting || expired ? [["Waiting for targets", count(waiting), `${count(expired)} expired`]] : [];
+
+function describe(stream) {
+  const { settings, scores, tickets, health } = stream;
+  describeState(stream, settings.horizon ? `, ${settings.horizon} rows ahead` : "");
+  const previous = scores.rmse_previous_value;
+  const told = [
+    ["Rows", count(stream.rows), `${count(scores.rows)} scored`],
+    ["Error on average", number(scores.mae), previous == null ? "" : `RMSE ${number(scores.rmse)}, all rows; previous value ${number(previous)}`],
+    ["Coverage", percent(scores.coverage), `of ${number(100 * settings.level)}% intervals, all rows`],
+    ["Interval width", number(scores.mean_width), "on average, all rows"],
+    ...late(tickets),
+  ];
+  if (health.repairs || health.diverged.length) told.push(["Numerical repairs", count(health.repairs), health.diverged.join(", ")]);
+  figures(told);
   if ($(".verdict").textContent !== stream.verdict.join("")) $(".verdict").replaceChildren(...stream.verdict.map((text) => element("li", text)));
   $(".relevant").hidden = !Object.keys(stream.relevance).length;
   setText($(".chosen"), stream.chosen ? "" : stream.rows ? "still being chosen; these predict until then" : "no rows yet");
   weights($(".models tbody"), stream.models, "no model yet");
   weights($(".relevance tbody"), stream.relevance, "not known yet, or the models cannot tell");
-  const events = stream.drift.slice(-20).reverse().map((event) => element("li", /^\d{4}-\d\d-\d\d/.test(event.event) ? event.event : `row ${count(event.row)}: ${event.event}`));
-  $(".events").replaceChildren(...(events.length ? events : [element("li", "none so far", { class: "muted" })]));
+  happened(stream.drift);
   $(".columns").replaceChildren(...stream.columns.map((text) => element("li", text)));
 }
 
@@ -355,35 +460,39 @@ function weights(body, values, none) {
 // Charts.
 
 function chart(name, options) {
-  const place = $(`[data-chart=${name}]`);
-  let plot = null, width = 0;
-  return {
-    clear() {
-      if (plot) plot.destroy();
-      plot = null;
-    },
-    draw(history) {
-      const { data, label, make } = options(history);
-      place.setAttribute("aria-label", label);
-      if (!data[0].length) {
-        this.clear();
-        place.replaceChildren(element("p", "no rows yet", { class: "none" }));
-        return;
-      }
-      if (plot && width !== place.clientWidth) this.clear();
-      if (!plot) {
-        width = place.clientWidth;
-        place.replaceChildren();
-        const size = { width, height: place.classList.contains("small") ? 170 : window.innerWidth < 640 ? 260 : 340 };
-        plot = new uPlot({ ...size, ...make(() => history_of(plot)) }, data, place);
-      }
-      plot.history = history;
-      plot.setData(data);
-    },
-  };
-}
+  const place = $(`[data-chart=${name}]`), stop = new AbortController();
+  let plot = null, width = 0, shown = null;
 
-const history_of = (plot) => plot ? plot.history : null;
+  function clear() {
+    if (plot) plot.destroy();
+    plot = null;
+  }
+
+  function draw(history) {
+    shown = history;
+    const { data, label, options: given } = options(history);
+    place.setAttribute("aria-label", label);
+    if (!data[0].length) {
+      clear();
+      place.replaceChildren(element("p", "no rows yet", { class: "none" }));
+      return;
+    }
+    if (plot && width !== place.clientWidth) clear();
+    if (!plot) {
+      width = place.clientWidth;
+      place.replaceChildren();
+      const height = place.classList.contains("small") ? 170 : window.innerWidth < 640 ? 260 : 340;
+      plot = new uPlot({ width, height, ...given }, data, place);
+    }
+    plot.history = history;
+    plot.setData(data);
+  }
+
+  const again = () => { if (shown) draw(shown); };
+  window.addEventListener("resize", again, { signal: stop.signal });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { clear(); again(); }, { signal: stop.signal });
+  return { draw, close: () => { stop.abort(); clear(); } };
+}
 
 // When a row came: between rows whose times are known, and beyond them by the time between the last ones.
 function moment(row) {
@@ -403,20 +512,20 @@ function rowLabels(plot, rows) {
   });
 }
 
-function common(series, axis, history) {
+function common(series, axis = {}) {
   const line = color("line"), text = color("soft");
   const axes = [{ values: rowLabels, space: 90 }, { size: 58, ...axis }].map((one) => ({ stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui", ...one }));
   return {
     series: [{ label: "row" }, ...series], axes, legend: { show: false }, scales: { x: { time: false } },
     padding: [null, 40, null, null], // half a label, should the last one stand at the end
     cursor: { y: false, drag: { x: true, y: false } },
-    hooks: { draw: [(plot) => marks(plot, history())] },
+    hooks: { draw: [marks] },
   };
 }
 
-function marks(plot, history) {
+function marks(plot) {
+  const { ctx, bbox, history } = plot;
   if (!history) return;
-  const { ctx, bbox } = plot;
   ctx.save();
   const colors = { drift: color("drift"), alarm: color("alarm") };
   ctx.lineWidth = 1.5 * devicePixelRatio;
@@ -445,7 +554,7 @@ function rowsChart(history) {
     (next.length ? ` Forecast of row ${history.forecast.row.at(-1)}: ${number(middle.at(-1))}, from ${number(low.at(-1))} to ${number(high.at(-1))}.` : "") : "no rows yet";
   return {
     data: [[...row, ...next.map((i) => history.forecast.row[i])], ...[lower, upper, mean, observed].map((one) => [...one, ...none]), low, high, middle], label,
-    make: (now) => ({
+    options: {
       ...common([
         { stroke: "transparent", points: { show: false } },
         { stroke: "transparent", points: { show: false } },
@@ -454,35 +563,28 @@ function rowsChart(history) {
         { stroke: "transparent", points: { show: false } },
         { stroke: "transparent", points: { show: false } },
         { stroke: color("forecast"), width: 1.5, points: { show: false } },
-      ], {}, now),
+      ]),
       bands: [{ series: [2, 1], fill: color("band") }, { series: [6, 5], fill: color("forecast-band") }],
-    }),
+    },
   };
 }
 
-function parts(history, key) {
+// A score of parts of the rows along them.
+function partsChart(history, key, told, axis, range) {
   const scored = history.scores.filter((part) => part[key] != null);
-  return [scored.map((part) => (part.from_row + part.to_row) / 2), scored.map((part) => part[key])];
-}
-
-function rmseChart(history) {
-  const data = parts(history, "rmse");
+  const data = [scored.map((part) => (part.from_row + part.to_row) / 2), scored.map((part) => part[key])];
+  const series = [{ stroke: color("mean"), width: 1.5, points: { show: scored.length < 3 } }];
   return {
-    data, label: data[0].length ? `Root mean squared error of parts of these rows, last ${number(data[1].at(-1))}.` : "no scores yet",
-    make: (now) => ({ ...common([{ stroke: color("mean"), width: 1.5, points: { show: data[0].length < 3 } }], {}, now), scales: { x: { time: false }, y: { range: (_, low, high) => [0, high * 1.1 || 1] } } }),
+    data, label: scored.length ? told(data[1].at(-1)) : "no scores yet",
+    options: { ...common(series, axis), scales: { x: { time: false }, y: { range } } },
   };
 }
 
-function coverageChart(history) {
-  const data = parts(history, "coverage");
-  return {
-    data, label: data[0].length ? `Share of targets inside the intervals, by parts of these rows, last ${percent(data[1].at(-1))}.` : "no scores yet",
-    make: (now) => ({
-      ...common([{ stroke: color("mean"), width: 1.5, points: { show: data[0].length < 3 } }], { values: (_, ticks) => ticks.map((value) => `${Math.round(100 * value)}%`) }, now),
-      scales: { x: { time: false }, y: { range: (_, low) => [Math.min(0.5, low), 1.02] } },
-    }),
-  };
-}
+const rmseChart = (history) => partsChart(history, "rmse", (last) => `Root mean squared error of parts of these rows, last ${number(last)}.`,
+  {}, (_, low, high) => [0, high * 1.1 || 1]);
+
+const coverageChart = (history) => partsChart(history, "coverage", (last) => `Share of targets inside the intervals, by parts of these rows, last ${percent(last)}.`,
+  { values: (_, ticks) => ticks.map((value) => `${Math.round(100 * value)}%`) }, (_, low) => [Math.min(0.5, low), 1.02]);
 
 // Tokens.
 
@@ -515,8 +617,10 @@ async function tick(signal) {
 function route() {
   clearTimeout(timer);
   if (view) view.close();
-  const found = location.hash.match(/^#\/stream\/(.+)$/);
-  view = found ? streamView(decodeURIComponent(found[1])) : listView();
+  const [kind, name, id] = location.hash.slice(2).split("/").map(decodeURIComponent);
+  if (kind === "stream" && name) view = streamView(name);
+  else if (kind === "fleet" && name) view = id ? sensorView(name, id) : fleetView(name);
+  else view = listView();
   main.focus({ preventScroll: true });
   tick();
 }
