@@ -21,7 +21,6 @@ import numpy as np
 
 import streamgp as sg
 from record import RESULTS, ROOT, environment, measured_on, write
-from streamgp.fleet.processes import ProcessesEngine
 
 PAGE, FILE = ROOT / "docs" / "models" / "auto.md", RESULTS / "auto_fleet.json"
 WARMUP, LEARNED, INPUTS = 100, 400, 8
@@ -65,7 +64,7 @@ def filled(recipe: sg.StreamModel, built: list[sg.StreamModel], size: int, threa
     fleet = sg.Fleet(recipe, size=size, threads=threads)
     fleet.replace(0, built[0])
     engine: Any = fleet._engine
-    elsewhere, written = isinstance(engine, ProcessesEngine), [Copied(model) for model in built]
+    elsewhere, written = engine._remotes is not None, [Copied(model) for model in built]
     for i in range(size):
         engine.put(i, written[i % len(built)] if elsewhere else built[i % len(built)].copy())
     return fleet

@@ -76,7 +76,7 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
     rows, found = Rows(size, np.float64), {}
 
     models, records = cuda.to_device(np.arange(size)), memory._records.reshape(memory._records.size)
-    compiled, nothing = kernel(memory._shape, memory._number, False), cuda.device_array((1, 2), np.float64)
+    compiled, nothing = kernel(memory._shape, memory._number, False), cuda.device_array(1, np.float64)
 
     def launch(count: int, absorbed: bool) -> float:
         """Two launches one after the other, of which the second is timed: what the host does is then hidden."""
@@ -90,7 +90,7 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
             if k:
                 begin.record(memory._stream)
             state = records, *memory._arrays[1:]
-            shared = memory._shared_by_all, memory._found, 0, COUNTED, 0.0
+            shared = memory._shared_by_all, memory._found, 0, COUNTED
             memory._launch(compiled, size, *state, models, starts, *argument, *shared)
         end.record(memory._stream)
         end.synchronize()
@@ -133,13 +133,8 @@ def whole(precision: str, size: int, m: int) -> dict[str, Any]:
         fleet.learn_many(np.zeros((size, D)), np.full(size, weight))
     X, Y = np.resize(0.02 * rng.normal(size=(DIFFERENT, D)), (size, D)), rng.normal(size=size)
     there = torch.tensor(X).cuda(), torch.tensor(Y).cuda()
-    pinned, halved = fleet.pinned(), fleet.pinned(dtype=np.float32)
-    for arrays in (pinned, halved):
-        arrays[0][:], arrays[1][:] = X, Y
     found = {
         "device arrays": clocked(lambda: fleet.track(*there)),
-        "pinned, single": clocked(lambda: fleet.track(*halved)),
-        "pinned": clocked(lambda: fleet.track(*pinned)),
         "NumPy": clocked(lambda: fleet.track(X, Y)),
         "NumPy, predict_many": clocked(lambda: fleet.predict_many(X)),
     }
@@ -161,33 +156,27 @@ def clocked(work: Callable[[], object], repeats: int = 40) -> dict[str, float]:
     return {"median": figures(np.median(times[5:])), "p95": figures(np.quantile(times[5:], 0.95))}
 
 
-def wrapped_calls(m: int = 50) -> dict[str, Any]:
-    return {
-        f"{size:,} models, {precision}": wrapped(precision, size, m)
-        for size in (100_000, 10_000)
-        for precision in PRECISIONS
-    }
+def wrapped_calls(m: int = 50, size: int = MILLION // 10) -> dict[str, Any]:
+    kinds = {"absorb": recipe(m), "replace": sg.KRLST(capacity=m)}
+    return {f"{size:,} models, {name}": wrapped(model, size) for name, model in kinds.items()}
 
 
-def wrapped(precision: str, size: int, m: int) -> dict[str, Any]:
-    """fleet.track within Calibrated(Standardize(...)), on the GPU and on the cores around it; milliseconds."""
-    model, found = sg.Calibrated(sg.Standardize(recipe(m), warmup=WARMUP)), {}
-    places = {"on the GPU": None} | ({} if size > MILLION // 100 else {"on the cores, 1 thread": 1})
-    for where, threads in places.items():
-        for models in (100, size):  # the small one compiles what is missing
-            rng = np.random.default_rng(0)
-            fleet = sg.Fleet(model, size=models, device="cuda", precision=precision, threads=threads, pending=1)
-            rows = np.resize(rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, models, D))
-            if threads is not None:  # where rows have waited for their targets, the cores run the wrappers
-                fleet.issue(rows[0, :1], ids=[0])
-            begin = time.perf_counter()
-            for _ in range(WARMUP // FUSED + 1):
-                fleet.learn_many(rows, rows[..., 0] + rng.normal(size=(FUSED, 1)))
-            taken = time.perf_counter() - begin
-        found[f"warm-up {where}, all of it"] = figures(1e3 * taken)
-        X, Y = rows[0], rng.normal(size=size)
-        found[where] = clocked(lambda fleet=fleet, X=X, Y=Y: fleet.track(X, Y), 40 if threads is None else 12)
-    return found
+def wrapped(within: sg.OnlineGP, size: int) -> dict[str, Any]:
+    """fleet.track within Calibrated(Standardize(...)); milliseconds."""
+    model = sg.Calibrated(sg.Standardize(within, warmup=WARMUP))
+    for models in (100, size):  # the small one compiles what is missing
+        rng = np.random.default_rng(0)
+        fleet = sg.Fleet(model, size=models, device="cuda")
+        rows = np.resize(rng.normal(size=(8, DIFFERENT, D)), (8, models, D))
+        Y = rng.normal(size=(8, models))
+        begin = time.perf_counter()
+        for t in range(WARMUP):
+            fleet.learn_many(rows[t % 8], Y[t % 8])
+        taken = time.perf_counter() - begin
+        fleet.track(rows[0], Y[0])
+    turns = itertools.cycle(range(8))
+    row = clocked(lambda: fleet.track(rows[(t := next(turns))], Y[t]))
+    return {"warm-up, all of it": figures(1e3 * taken), "a row": row}
 
 
 def kernels_of_loops() -> dict[str, Any]:
@@ -205,11 +194,6 @@ KINDS: dict[str, tuple[Callable[[], sg.StreamModel], int]] = {
     "KRLS": (lambda: sg.KRLS(capacity=30), MILLION // 10),
     "LWPR": (lambda: sg.LWPR(), MILLION // 100),
     "LocalGP": (lambda: sg.LocalGP(), MILLION // 100),
-    "Calibrated(Standardize(ISSGPR))": (
-        lambda: sg.Calibrated(sg.Standardize(sg.ISSGPR(features=16), warmup=20), warmup=10),
-        MILLION // 10,
-    ),
-    "KRLST that waits for targets": (lambda: sg.Standardize(sg.KRLST(capacity=30), warmup=20), MILLION // 10),
 }
 
 

@@ -36,7 +36,37 @@ RECIPES = {
     "Calibrated, no variance": lambda: sg.Calibrated(sg.IRFRR(features=6), warmup=5),
     "Calibrated Standardize": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8), warmup=20), warmup=5),
     "Standardize Calibrated": lambda: sg.Standardize(sg.Calibrated(sg.SOGP(capacity=8), warmup=5), warmup=20),
+    "TimeGP": lambda: sg.TimeGP(sg.Matern(1.5, lengthscale=5.0) + sg.Periodic(7.0), noise=0.1),
+    "KRLST, half-life": lambda: sg.KRLST(capacity=5, half_life=3.0),
+    "Standardize, half-life": lambda: sg.Standardize(sg.KRLST(capacity=5, half_life=3.0), warmup=20),
 }
+TIMED = {"TimeGP", "KRLST, half-life", "Standardize, half-life"}
+
+
+def auto(**settings):
+    return sg.Auto(warmup=40, tune=False, candidates={"capacity": 8}, **settings)
+
+
+# Models that are called one by one, and others that Python calls between rows.
+OTHERS = {
+    "Auto": auto,
+    "Tuned": lambda: sg.Tuned(sg.KRLST(capacity=5), warmup=20, tune=False),
+    "DriftAware": lambda: sg.DriftAware(sg.SOGP(capacity=5), false_alarm_rate=0.3, trial=5, warmup=3),
+    "Committee": lambda: sg.Committee([sg.KRLST(capacity=5), sg.ISSGPR(features=6), sg.filters.KLMS(capacity=5)]),
+    "Lagged": lambda: sg.Lagged(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=5), warmup=8), warmup=3), lags=2),
+    "Ahead": lambda: sg.Ahead(sg.Lagged(sg.KRLST(capacity=5), lags=2), horizon=2),
+    "Delayed": lambda: sg.Delayed(sg.KRLST(capacity=5), pending=3),
+    "Columns": lambda: sg.Columns(sg.KRLST(capacity=5), columns=[1]),
+    "KLMS": lambda: sg.filters.KLMS(capacity=5),
+    "Standardize QKLMS": lambda: sg.Standardize(sg.filters.QKLMS(capacity=5), warmup=8),
+    "SGDESN": lambda: sg.filters.SGDESN(units=6, feedback=0.2),
+    "LWPR": lambda: sg.LWPR(init_D=2.0, capacity=5),
+    "LocalGP": lambda: sg.LocalGP(experts=3, capacity=5),
+    "SeasonalValue": lambda: sg.SeasonalValue(3),
+    "mean function": lambda: sg.RecursiveGP(POINTS, mean=lambda X: X.sum(axis=1)),
+}
+# One object stands for all models of these.
+TOGETHER = {"KLMS", "Standardize QKLMS", "SGDESN", "LWPR", "LocalGP", "mean function"}
 
 
 FAILS, WAITS = 99.0, 77.0
@@ -48,6 +78,7 @@ class Touchy(sg.SeasonalValue):
     It says that it may fail once it has seen five rows.
     """
 
+    @property
     def _may_fail(self):
         return self.rows_seen >= 5
 

@@ -13,24 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamgp as sg
+from streamgp.contract.within import family
 from streamgp.fleet import devices, workers
+from streamgp.fleet.cpu import CpuEngine
+from streamgp.fleet.each import EachEngine
 from tests.fleet.plain_place import columns
-from tests.fleet.recipes import RECIPES, D, dense, sparse
-
-SIZE = 4
-
-
-def assert_same(p, q):
-    """Two predictions of one kind, bit for bit."""
-    assert type(p) is type(q)
-    assert p.law == q.law
-    assert vars(p).keys() == vars(q).keys()
-    for name, mine in vars(p).items():
-        theirs = vars(q)[name]
-        if isinstance(mine, sg.Prediction):
-            assert_same(mine, theirs)
-        else:
-            np.testing.assert_array_equal(mine, theirs, err_msg=name)
+from tests.fleet.recipes import OTHERS, RECIPES, TIMED, TOGETHER, D, dense
+from tests.fleet.walk import SIZE, Walk, assert_close, assert_same
 
 
 @pytest.mark.parametrize("name", ["Standardize", "Calibrated Standardize", "Standardize Calibrated"])
@@ -49,20 +38,46 @@ def test_a_fleet_screens_targets_as_its_models_do(name):
     assert (fleet.health.total.fill_values, fleet.health.total.repairs) == (3, 0)
 
 
-def loop(models, ids, call):
-    """What each model says of its own rows."""
-    return {i: call(models[i], ids == i) for i in np.unique(ids).tolist()}
+def each_way(recipes):
+    """With one output, and with two where a row's noise may be that of both."""
+    return [(name, outputs) for name in recipes for outputs in ((), (2,)) if not outputs or name not in TIMED]
 
 
-@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
-@pytest.mark.parametrize("name", RECIPES)
+def made(recipes, name, outputs):
+    recipe = recipes[name]()
+    if "outliers" in name and outputs:  # a covariance for each output
+        recipe = recipe.replaced(**{f"{'model__' * isinstance(recipe, sg.Standardize)}outputs": "separate"})
+    return recipe
+
+
+def walk(fleet, recipe, name, outputs=(), **settings):
+    timed = name in TIMED
+    late = not timed and "batch" not in fleet.get_params()["model"].get_params()
+    return Walk(fleet, recipe, outputs=outputs, late=late, timed=timed, width=0 if name == "TimeGP" else D, **settings)
+
+
+@pytest.mark.parametrize(("name", "outputs"), each_way(RECIPES))
 def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
     monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
-    recipe = separate(RECIPES[name]()) if "outliers" in name and outputs else RECIPES[name]()
-    assert_is_the_loop(sg.Fleet(recipe, size=SIZE, threads=1 + 2 * (len(name) % 2)), recipe, outputs)
+    recipe = made(RECIPES, name, outputs)
+    fleet = sg.Fleet(recipe, size=SIZE, threads=1 + 2 * (len(name) % 2), pending=100)
+    assert isinstance(walk(fleet, recipe, name, outputs).go(3).fleet._engine, CpuEngine)
 
 
-COMPILED = {name: recipe for name, recipe in RECIPES.items() if not [*recipe()._family()][-1]._needs_cores} | {
+SLOW = pytest.param("Auto", marks=pytest.mark.more)
+
+
+@pytest.mark.parametrize("name", [SLOW, *(name for name in OTHERS if name != "Auto")])
+def test_a_fleet_of_any_model_is_the_loop_over_its_models(name):
+    for outputs in ((), (2,)):
+        recipe = OTHERS[name]()
+        fleet = sg.Fleet(recipe, size=SIZE, threads=1, pending=100)
+        late = name not in ("Delayed", "mean function")
+        fleet = Walk(fleet, recipe, outputs=outputs, late=late, saved=name != "mean function").go().fleet
+        assert isinstance(fleet._engine, CpuEngine if name in TOGETHER else EachEngine)
+
+
+COMPILED = {name: recipe for name, recipe in RECIPES.items() if not [*family(recipe())][-1]._needs_cores} | {
     "KLMS": lambda: sg.filters.KLMS(capacity=8),
     "NORMA": lambda: sg.filters.NORMA(capacity=8),
     "LWPR": sg.LWPR,
@@ -71,53 +86,11 @@ COMPILED = {name: recipe for name, recipe in RECIPES.items() if not [*recipe()._
 }
 
 
-@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(("name", "outputs"), each_way(COMPILED))
 def test_columns_of_a_gpu_are_the_loop_over_their_models(name, outputs, monkeypatch):
     monkeypatch.setattr(devices, "engine", columns)
-    recipe = separate(COMPILED[name]()) if "outliers" in name and outputs else COMPILED[name]()
-    assert_is_the_loop(sg.Fleet(recipe, size=SIZE), recipe, outputs, assert_close)
-
-
-def separate(recipe):
-    """With a covariance for each output."""
-    return recipe.replaced(**{f"{'model__' * isinstance(recipe, sg.Standardize)}outputs": "separate"})
-
-
-def assert_close(p, q):
-    """Two predictions of one kind, to rounding."""
-    assert type(p) is type(q)
-    for name in ("mean", "variance", "noise"):
-        np.testing.assert_allclose(getattr(p, name), getattr(q, name), rtol=1e-9, atol=1e-12, err_msg=name)
-    np.testing.assert_allclose(p.interval(), q.interval(), rtol=1e-9, atol=1e-12)
-
-
-def assert_is_the_loop(fleet, recipe, outputs, assert_same=assert_same):
-    rng = np.random.default_rng(1)
-    models = [recipe.clone() for _ in range(SIZE)]
-    for _ in range(3):
-        X, Y = dense(rng, 11, SIZE, outputs)
-        p = fleet.track(X, Y)
-        for i, model in enumerate(models):
-            assert_same(p[:, i], model.track(X[:, i], Y[:, i]))
-        ids, X, Y = sparse(rng, 15, SIZE, outputs)
-        p = fleet.predict_many(X, ids=ids)
-        for i, q in loop(models, ids, lambda model, own: model.predict_many(X[own])).items():  # noqa: B023
-            assert_same(p[ids == i], q)
-        p = fleet.track(X, Y, ids=ids)
-        for i, q in loop(models, ids, lambda model, own: model.track(X[own], Y[own])).items():  # noqa: B023
-            assert_same(p[ids == i], q)
-        X, Y = dense(rng, 1, SIZE, outputs)
-        fleet.learn_many(X[0], Y[0])
-        for i, model in enumerate(models):
-            model.learn_one(X[0, i], Y[0, i])
-    for i, model in enumerate(models):
-        assert_same(fleet.model(i).predict_many(X[0]), model.predict_many(X[0]))
-        assert assert_same is assert_close or fleet.model(i).to_bytes() == model.to_bytes()
-    np.testing.assert_array_equal(fleet.rows_seen, [model.rows_seen for model in models])
-    np.testing.assert_array_equal(fleet.health.models, np.transpose([model.health for model in models]))
-    assert fleet.health.total.repairs == sum(model.health.repairs for model in models)
-    assert len(fleet.broken()) == 0
+    recipe = made(COMPILED, name, outputs)
+    walk(sg.Fleet(recipe, size=SIZE, pending=100), recipe, name, outputs, same=assert_close).go()
 
 
 @pytest.mark.parametrize("name", ["KRLST", "Calibrated Standardize"])
@@ -177,26 +150,6 @@ def test_rows_without_targets_advance_the_memory():
     model.track(X[:, 1])
     model.track(X[:, 1], Y[:, 1])
     assert fleet.model(1).to_bytes() == model.to_bytes()
-
-
-@pytest.mark.parametrize("recipe", [sg.KRLST(capacity=5, half_life=3.0), sg.SOGP(capacity=5)], ids=["time", "no time"])
-@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: sg.Standardize(model, warmup=6)])
-def test_noise_and_time_of_rows_reach_the_models(recipe, wrap):
-    recipe = wrap(recipe)
-    fleet, models = sg.Fleet(recipe, size=3), [recipe.clone() for _ in range(3)]
-    rng = np.random.default_rng(2)
-    for k in range(3):
-        X, Y = dense(rng, 5, 3)
-        noise, time = rng.uniform(0.01, 0.5, Y.shape), 10.0 * k + np.arange(5.0)
-        p = fleet.track(X, Y, noise=noise, time=time)
-        for i, model in enumerate(models):
-            assert_same(p[:, i], model.track(X[:, i], Y[:, i], noise=noise[:, i], time=time))
-        ids, X, Y = sparse(rng, 7, 3)
-        fleet.learn_many(X, Y, ids=ids, noise=0.2, time=np.full(7, 10.0 * k + 6.0))
-        for i, model in enumerate(models):
-            own = ids == i
-            model.learn_many(X[own], Y[own], noise=0.2, time=np.full(own.sum(), 10.0 * k + 6.0))
-    assert [fleet.model(i).to_bytes() for i in range(3)] == [model.to_bytes() for model in models]
 
 
 INTERPRETED = """

@@ -9,24 +9,26 @@ import pytest
 
 import streamgp as sg
 from streamgp.blas import one_thread
+from streamgp.cuda import exchange
 from streamgp.cuda.exchange import refuse_large
-from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import devices, workers
+from streamgp.fleet.cuda import CudaEngine
 from streamgp.fleet.gpu import GpuEngine
-from streamgp.fleet.plain_wrappers import PlainWrappers
+from tests.fleet.plain_memory import PlainMemory
 from tests.fleet.plain_place import PlainPlace
-from tests.fleet.settings import SHAPES, differences, wrapped_difference
+from tests.fleet.settings import SHAPES, differences
+from tests.fleet.walk import SIZE, Walk, assert_close
 
 CLOSE = 1e-8
 
 
-def plain_engine(device, precision, model, size, threads, waits):
+def plain_engine(device, precision, model, size, threads):
     """In place of the GPU's."""
     if device == "cpu":
-        return CPU(device, precision, model, size, threads, waits)
-    if not devices.is_for_lanes(model, waits):
-        return GpuEngine(model, size, threads or 2, PlainPlace())
-    return devices.on_lanes(model, size, precision, PlainMemory, PlainWrappers)
+        return CPU(device, precision, model, size, threads)
+    if exchange.fits(model):
+        return CudaEngine(model, size, precision, PlainMemory)
+    return GpuEngine(model, size, threads or 2, PlainPlace())
 
 
 CPU = devices.engine
@@ -50,10 +52,6 @@ RECIPES = {
     "SOGP": lambda: sg.SOGP(sg.SquaredExponential(1.0, variance=3.0), capacity=8, novelty=0.05),
     "SOGP, every row, KL": lambda: sg.SOGP(sg.Matern(2.5, lengthscale=2.0), capacity=8, novelty=0.0, evict="kl"),
     "an even number of points": lambda: sg.SOGP(capacity=7, novelty=0.0),
-    "ISSGPR": lambda: sg.ISSGPR(5, lengthscale=1.0),
-    "Fourier, forgetting": lambda: sg.OnlineGP(
-        sg.Fourier(5, lengthscale=1.0, variance=2.0), forgetting=sg.BackToPrior(0.95)
-    ),
 }
 
 
@@ -66,34 +64,14 @@ def rows(n, size, seed=0):
     return X, Y
 
 
+@pytest.mark.parametrize("given", ["late", "timed"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_rows_are_predicted_and_learned_as_by_single_models(name):
-    X, Y = rows(60, 3)
-    fleet = sg.Fleet(RECIPES[name](), size=3, device="cuda")
-    p = fleet.track(X, Y)
-    for i in range(3):
-        single = RECIPES[name]()
-        q = single.track(X[:, i], Y[:, i])
-        np.testing.assert_allclose(p.mean[:, i], q.mean, atol=CLOSE, rtol=CLOSE)
-        np.testing.assert_allclose(p.variance[:, i], q.variance, atol=CLOSE, rtol=CLOSE)
-        np.testing.assert_array_equal(p.noise[:, i], q.noise)
-        assert fleet.model(i).size == single.size
-    assert (fleet.rows_seen == 60).all()
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_models_taken_out_and_put_back_go_on_alike(name):
-    X, Y = rows(40, 2, seed=1)
-    fleet = sg.Fleet(RECIPES[name](), size=2, device="cuda")
-    fleet.learn_many(X, Y)
-    taken = [fleet.model(i) for i in range(2)]
-    fleet.replace(0, taken[0])
-    more, targets = rows(30, 2, seed=2)
-    p = fleet.track(more, targets)
-    for i in range(2):
-        q = taken[i].track(more[:, i], targets[:, i])
-        np.testing.assert_allclose(p.mean[:, i], q.mean, atol=CLOSE, rtol=CLOSE)
-        np.testing.assert_allclose(p.variance[:, i], q.variance, atol=CLOSE, rtol=CLOSE)
+def test_rows_are_predicted_and_learned_as_by_single_models(name, given):
+    recipe = RECIPES[name]()
+    fleet = sg.Fleet(recipe, size=SIZE, device="cuda", pending=100)
+    walk = Walk(fleet, recipe, same=assert_close, **{given: True}).go()
+    for i, model in enumerate(walk.alone):
+        assert walk.fleet.model(i).size == model.size
 
 
 @pytest.mark.parametrize("seed", range(len(SHAPES)))
@@ -110,7 +88,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("make", [sg.KRLST, sg.SOGP, sg.ISSGPR])
+@pytest.mark.parametrize("make", [sg.KRLST, sg.ISSGPR])
 def test_each_model_has_hyperparameters_of_its_own(make, tmp_path):
     X, Y = rows(40, 4)
     recipe = make(6) if make is sg.ISSGPR else make(capacity=8)
@@ -138,96 +116,6 @@ def test_each_model_has_hyperparameters_of_its_own(make, tmp_path):
     np.testing.assert_array_equal(gpu.predict_many(X[0, 2:]).noise, cores.predict_many(X[0, 2:]).noise)
 
 
-SEVERAL = {name: RECIPES[name] for name in ("KRLST", "SOGP", "SOGP, every row, KL", "ISSGPR", "Fourier, forgetting")}
-SEVERAL |= {
-    "Standardize": lambda: sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12),
-    "both": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12), warmup=5),
-}
-
-
-def several(n, size):
-    """Rows with three targets of different sizes."""
-    X, Y = rows(n, size)
-    return X, np.stack([Y, 3.0 * np.cos(X[..., 1]) + 0.0 * Y, X[..., 0] - 20.0 * Y], axis=-1)
-
-
-@pytest.mark.parametrize("name", SEVERAL)
-def test_several_outputs_share_a_covariance(name, tmp_path):
-    X, Y = several(60, 2)
-    gpu, cores = (sg.Fleet(SEVERAL[name](), size=2, device=device) for device in ("cuda", "cpu"))
-
-    def compare(there, here, part, close=CLOSE):
-        p, q = (fleet.track(X[part], Y[part]) for fleet in (there, here))
-        assert p.mean.shape == q.mean.shape == Y[part].shape
-        np.testing.assert_allclose(p.mean, q.mean, atol=close, rtol=close)
-        np.testing.assert_allclose(p.std, q.std, atol=close, rtol=close)
-        np.testing.assert_allclose(p.interval(), q.interval(), atol=close, rtol=close)
-
-    compare(gpu, cores, slice(0, 1))
-    compare(gpu, cores, slice(1, 40))
-    before, partly = gpu.to_bytes(), Y[40].copy()
-    partly[1, 2] = np.nan if np.isfinite(partly[1, 0]) else 0.0
-    with pytest.raises(ValueError, match="model 1: .*missing"):
-        gpu.track(X[40], partly)
-    assert gpu.to_bytes() == before
-    for fleet in (gpu, cores):
-        fleet.replace(0, fleet.model(1))
-    gpu.save(tmp_path / "fleet.sgp")
-    for moved in (gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
-        compare(moved, cores.copy(), slice(40, 60), 1e-7)
-    assert gpu.broken().tolist() == []
-
-
-def test_several_outputs_that_broke_are_made_anew():
-    X, Y = several(60, 2)
-    fleet = sg.Fleet(sg.SOGP(capacity=8, novelty=0.05), size=2, device="cuda")
-    fleet.learn_many(X, Y)
-    before, at = fleet.predict_many(X[:1]), fleet._engine._exchange.shape.at["L"]
-    fleet._engine._memory._records[1, at : at + 9] *= 1.06
-    assert fleet.refresh().tolist() == [1]
-    np.testing.assert_allclose(fleet.predict_many(X[:1]).mean, before.mean, atol=0.5)
-
-
-def test_a_fleet_on_a_gpu_is_tuned_as_on_the_cores():
-    X, Y = rows(12, 3)
-    gpu, cores = (sg.Fleet(sg.KRLST(capacity=6), size=3, device=device) for device in ("cuda", "cpu"))
-    there, here = (fleet.tune(X, Y) for fleet in (gpu, cores))
-    np.testing.assert_allclose(there.shares, here.shares, atol=1e-6)
-    np.testing.assert_allclose(gpu.track(X, Y).mean, cores.track(X, Y).mean, atol=1e-6)
-
-
-def test_a_model_that_broke_is_made_anew_with_its_own_hyperparameters():
-    X, Y = rows(40, 2)
-    fleet = sg.Fleet(sg.KRLST(capacity=8), size=2, device="cuda", lengthscale=[0.5, 2.0], variance=[1.0, 4.0])
-    fleet.learn_many(X, Y)
-    before, at = fleet.predict_many(X[:1]), fleet._engine._exchange.shape.at["L"]
-    fleet._engine._memory._records[1, at : at + 9] *= 1.06
-    assert fleet.refresh().tolist() == [1]
-    assert fleet.broken().tolist() == []
-    np.testing.assert_allclose(fleet.predict_many(X[:1]).variance, before.variance, rtol=0.05)
-
-
-def test_rows_have_a_noise_and_a_time_of_their_own():
-    X, Y = rows(40, 3)
-    rng = np.random.default_rng(3)
-    given = {"noise": 10.0 ** rng.uniform(-4, 0, Y.shape), "time": 1.7e9 + np.cumsum(rng.exponential(9.0, 40))}
-    for recipe in (sg.KRLST(capacity=8, half_life=100.0), krlst(forgetting=1.0, noise=0.1), sg.SOGP(capacity=8)):
-        gpu, cores = (sg.Fleet(recipe, size=3, device=device, pending=9) for device in ("cuda", "cpu"))
-        ids = np.array([0, 2, 0])
-        for fleet in (gpu, cores):
-            fleet.track(X[:20], Y[:20], noise=given["noise"][:20], time=given["time"][:20])
-        tickets = [fleet.issue(X[20, ids], ids).ticket for fleet in (gpu, cores)]
-        for fleet, ticket in zip((gpu, cores), tickets, strict=True):
-            fleet.resolve(ticket, [0.0, 1.0, 2.0], noise=0.3, time=np.full(3, given["time"][20]))
-        for fleet in (gpu, gpu.to("cpu"), gpu.to("cpu").to("cuda")):
-            p, q = (
-                one.track(X[21:], Y[21:], noise=given["noise"][21:], time=given["time"][21:])
-                for one in (fleet, cores.copy())
-            )
-            np.testing.assert_allclose(p.mean, q.mean, atol=CLOSE)
-            np.testing.assert_allclose(p.variance, q.variance, atol=CLOSE)
-
-
 WRAPPED = {
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=12),
     "Calibrated": lambda: sg.Calibrated(sg.SOGP(capacity=8), warmup=5),
@@ -236,50 +124,15 @@ WRAPPED = {
 }
 
 
-@pytest.mark.parametrize("name", WRAPPED)
-def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_path):
-    X, Y = rows(50, 3)
-    X, Y, time = 1e3 + 50.0 * X, 300.0 - 7.0 * Y, np.arange(50.0)
-    gpu, cores = (sg.Fleet(WRAPPED[name](), size=3, device=device, pending=9) for device in ("cuda", "cpu"))
-
-    def compare(one, other, first, last, close):
-        p, q = (fleet.track(X[first:last], Y[first:last], time=time[first:last]) for fleet in (one, other))
-        np.testing.assert_allclose(p.mean, q.mean, rtol=close)
-        np.testing.assert_allclose(p.std, q.std, rtol=close)
-        np.testing.assert_allclose(p.interval(), q.interval(), rtol=close)
-
-    compare(gpu, cores, 0, 3, CLOSE)
-    for t in range(3, 10):
-        ids, rows_ = np.array([2, 0]), (X[t, [2, 0]], Y[t, [2, 0]])
-        p, q = (fleet.track(ids, *rows_, time=np.full(2, time[t])) for fleet in (gpu, cores))
-        np.testing.assert_allclose(p.mean, q.mean, rtol=CLOSE)
-    compare(gpu, cores, 10, 30, CLOSE)
-    for fleet in (gpu, cores):
-        tickets = fleet.issue(X[30], [0, 1, 2]).ticket
-        fleet.resolve(tickets[::-1], Y[30, ::-1], time=np.full(3, time[30]))
-        fleet.replace(1, fleet.model(0))
-        fleet.add(1)
-        fleet.remove([0])
-    np.testing.assert_array_equal(gpu.rows_seen, cores.rows_seen)
-    assert gpu.health.total.fill_values == cores.health.total.fill_values
-    gpu.save(tmp_path / "fleet.sgp")
-    for moved in (gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
-        compare(moved, cores.copy(), 31, 50, 1e-7)
-
-
 @pytest.mark.parametrize("name", ["Standardize", "Calibrated", "both"])
-@pytest.mark.parametrize("precision", ["double", "single"])
-def test_wrappers_go_on_where_something_needs_the_cores_between_rows(name, precision):
+def test_wrappers_go_on_where_something_needs_the_cores_between_rows(name):
     recipe = {
         "Standardize": lambda: sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12),
         "Calibrated": WRAPPED["Calibrated"],
         "both": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12), warmup=5),
     }[name]
-    if precision == "single" and name == "Calibrated":
-        recipe = lambda: sg.Calibrated(sg.SOGP(capacity=8, novelty=0.05), warmup=5)  # noqa: E731
     X, Y = rows(60, 4)
-    gpu = sg.Fleet(recipe(), size=3, device="cuda", precision=precision)
-    cores, close = sg.Fleet(recipe(), size=3), CLOSE if precision == "double" else 0.05
+    gpu, cores, close = sg.Fleet(recipe(), size=3, device="cuda"), sg.Fleet(recipe(), size=3), CLOSE
 
     def compare(part, **given):
         p, q = (fleet.track(X[part, : fleet.size], Y[part, : fleet.size], **given) for fleet in (gpu, cores))
@@ -318,21 +171,17 @@ def test_wrappers_go_on_where_something_needs_the_cores_between_rows(name, preci
     compare(slice(30, 31), noise=0.2)
     compare(slice(31, 60))
     np.testing.assert_allclose(gpu.model(2).predict_many(X[0]).mean, cores.model(2).predict_many(X[0]).mean, atol=close)
-    assert sg.Fleet(recipe(), size=0, device="cuda", precision=precision).predict_many(X[:1, :0]).mean.shape == (1, 0)
+    gpu = gpu.to("cpu").to("cuda")
+    compare(slice(30, 40))
+    gpu = gpu.to("cpu")
+    compare(slice(40, 50))
+    assert sg.Fleet(recipe(), size=0, device="cuda").predict_many(X[:1, :0]).mean.shape == (1, 0)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_random_wrappers_tell_what_they_do_on_the_cores(seed):
-    assert wrapped_difference(seed, rows=60, size=5) < CLOSE
-
-
-@pytest.mark.parametrize("name", ["waits", "inside out"])
-def test_threads_share_out_wrappers_and_take_turns_on_the_gpu(name, monkeypatch):
+def test_threads_share_out_wrappers_and_take_turns_on_the_gpu(monkeypatch):
     monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
     X, Y = rows(30, 5)
-    recipe = WRAPPED["Standardize" if name == "waits" else name]()
-    pending = 1 if name == "waits" else 0
-    fleets = [sg.Fleet(recipe, size=5, device="cuda", threads=threads, pending=pending) for threads in (1, 3)]
+    fleets = [sg.Fleet(WRAPPED["inside out"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
     for part in (slice(0, 3), slice(3, 4), slice(4, 30)):
         p, q = (fleet.track(X[part], Y[part]) for fleet in fleets)
         np.testing.assert_array_equal(p.mean, q.mean)
@@ -351,12 +200,9 @@ KEYS = """
 import hashlib
 import numpy as np
 from numba.core.serialize import dumps
-from streamgp.fleet.wrapping import AroundShape, Model
 from streamgp.cuda.gpu import inspection, kernel
-from streamgp.fleet.gpu_wrapping import entering, leaving, renewing
 from streamgp.cuda.whitened import BasisShape
-wrappers = AroundShape(8, 1, True, True, False, 31, tuple((i, 1) for i in range(len(Model._fields) - 2)))
-made = [of(wrappers) for of in (entering, leaving, renewing)]
+made = []
 for bytes_, number in ((4, np.float32), (8, np.float64)):
     shape = BasisShape(50, 8, 1, 0, bytes_)
     made += [kernel(shape, number, False), kernel(shape, number, True), inspection(shape, number)]
@@ -379,7 +225,7 @@ def test_kernels_are_found_on_disk_by_the_same_keys_in_every_process():
         ).stdout
         for seed in ("1", "2")
     ]
-    assert len(found[0].split()) == 9
+    assert len(found[0].split()) == 6
     assert found[0] == found[1]
 
 
@@ -439,32 +285,6 @@ def test_a_fleet_moves_between_precisions():
     single = fleet.to("cuda", "single")
     np.testing.assert_allclose(single.predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
     np.testing.assert_allclose(single.to("cuda").predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
-
-
-def test_models_come_and_go():
-    X, Y = rows(20, 3)
-    fleet = sg.Fleet(krlst(), size=2, device="cuda")
-    fleet.learn_many(X[:, :2], Y[:, :2])
-    assert fleet.add(1).tolist() == [2]
-    fleet.remove([0])
-    assert fleet.rows_seen.tolist() == [20, 0]
-    p = fleet.predict_many(X[-1, :2], ids=[0, 1])
-    single = krlst()
-    single.learn_many(X[:, 1], Y[:, 1])
-    np.testing.assert_allclose(p.mean[0], single.predict_one(X[-1, 0]).mean, atol=CLOSE)
-    assert p.mean[1] == 0.0
-
-
-def test_late_targets_are_learned_at_the_inputs_of_their_rows():
-    X, Y = rows(20, 2)
-    Y = np.nan_to_num(Y)
-    fleet, twin = (sg.Fleet(krlst(), size=2, device="cuda", pending=10) for _ in range(2))
-    for t in range(20):
-        p = fleet.issue(X[t], ids=[0, 1])
-        fleet.resolve(p.ticket[::-1], Y[t][::-1])
-        q = twin.track(X[t], Y[t], ids=[0, 1])
-        np.testing.assert_allclose(p.mean, q.mean, atol=1e-12)
-    assert fleet.rows_seen.tolist() == [20, 20]
 
 
 def test_single_precision_stays_near_double():
@@ -574,11 +394,12 @@ UNFIT = {
     "forgetting by injection": (lambda: krlst(mode="injection"), "double"),
     "adapt=": (lambda: sg.SOGP(adapt=sg.SNGD()), "double"),
     "batch=": (lambda: sg.RecursiveGP([[0.0, 0.0]], batch=2), "double"),
+    "without a memory": (lambda: sg.Standardize(sg.SOGP(novelty=0.05)), "single"),
     "at least novelty=0.01 and a noise of 0.01 of the variance, or": (krlst, "single"),
     "got novelty=0.05 and 1e-05": (lambda: sg.SOGP(novelty=0.05, noise=1e-5), "single"),
     "got novelty=0.02 and 0.001": (lambda: sg.SOGP(novelty=0.02, noise=1e-3), "single"),
-    "it is for a growing basis": (lambda: sg.ISSGPR(5), "single"),
-    "it is for a growing basis with": (lambda: krlst(time=sg.Periodic(24.0)), "single"),
+    "it is for a bare growing basis": (lambda: sg.ISSGPR(5), "single"),
+    "a half_life, a kernel over time": (lambda: krlst(time=sg.Periodic(24.0)), "single"),
 }
 
 
@@ -604,6 +425,10 @@ def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
     assert (exact.rows_seen == 5).all()
     with pytest.raises(ValueError, match="at least novelty=0.01 and a noise of 0.01"):
         sg.Fleet(sg.SOGP(novelty=0.02), size=2, device="cuda", precision="single", noise=[0.1, 0.001])
+    several = sg.Fleet(sg.SOGP(capacity=5, novelty=0.02), size=2, device="cuda", precision="single")
+    with pytest.raises(ValueError, match="it is for a bare growing basis of one output"):
+        several.learn_many(X, np.stack([Y, Y], axis=-1))
+    assert several.rows_seen.tolist() == [0, 0]
     late = sg.Fleet(sg.KRLST(capacity=8, half_life=9.0), size=2, device="cuda")
     late.learn_many(X, Y, time=np.arange(5.0))
     before = late.to_bytes()
@@ -612,9 +437,6 @@ def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
     with pytest.raises(ValueError, match="time goes backwards"):
         late.learn_many(X, Y, time=np.arange(5.0))
     assert late.to_bytes() == before
-    separate = sg.KRLST(capacity=8, outputs="separate")
-    with pytest.raises(ValueError, match=r"only if they share one covariance .*; got 2 separate ones"):
-        sg.Fleet(separate, size=2, device="cuda").learn_many(X, np.stack([Y, Y], axis=-1))
 
 
 def test_models_too_large_for_the_shared_memory_of_a_gpu_are_refused():

@@ -1,4 +1,4 @@
-"""Targets that come late reach the models of a fleet as they reach those within Delayed."""
+"""Rows that wait for their targets: tickets, places, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,65 +8,11 @@ import pytest
 import streamgp as sg
 from tests.fleet.recipes import D, dense
 
-RECIPES = {
-    "KRLST": lambda: sg.KRLST(capacity=5),
-    "OIESGP": lambda: sg.OIESGP(depth=3, capacity=5),
-    "RLSESN, feedback": lambda: sg.RLSESN(units=6, feedback=0.1),
-    "Calibrated": lambda: sg.Calibrated(sg.KRLST(capacity=5), warmup=3),
-    "Standardize": lambda: sg.Standardize(sg.OIESGP(depth=2, capacity=5), warmup=8),
-    "Calibrated Standardize": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=5), warmup=8), warmup=3),
-}
 SIZE = 3
 
 
 def late(recipe, pending=100):
     return sg.Fleet(recipe, size=SIZE, pending=pending)
-
-
-@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_fleet_with_late_targets_is_the_loop_over_delayed_models(name, outputs):
-    rng = np.random.default_rng(4)
-    recipe = RECIPES[name]()
-    fleet, models = late(recipe), [sg.Delayed(recipe.clone(), pending=100) for _ in range(SIZE)]
-    X, Y = dense(rng, 2, SIZE, outputs)
-    fleet.track(X, Y)
-    for i, model in enumerate(models):
-        model.track(X[:, i], Y[:, i])
-    waiting = {}
-    for step in range(12):
-        ids = rng.integers(0, SIZE, size=4)
-        X, Y = dense(rng, 4, 1, outputs)
-        p = fleet.issue(X[:, 0], ids=ids)
-        for row, i in enumerate(ids):
-            q = models[i].issue(X[row, 0])
-            np.testing.assert_array_equal(p.mean[row], q.mean)
-            np.testing.assert_array_equal(p.interval()[0][row], q.interval()[0])
-            waiting[int(p.ticket[row])] = i, q.ticket, Y[row, 0]
-        chosen = list(rng.permutation(list(waiting)))[: len(waiting) if step % 3 == 2 else 2]
-        fleet.resolve(chosen, [waiting[ticket][2] for ticket in chosen])
-        for ticket in chosen:
-            i, theirs, y = waiting.pop(ticket)
-            models[i].resolve(theirs, y)
-        assert fleet.pending == len(waiting) == sum(model.pending for model in models)
-        if step == 5:
-            fleet = sg.from_bytes(fleet.to_bytes())
-        if step == 7:  # a row with its target at once
-            X, Y = dense(rng, 1, SIZE, outputs)
-            fleet.learn_many(X, Y)
-            for i, model in enumerate(models):
-                model.learn_one(X[0, i], Y[0, i])
-    assert [fleet.model(i).to_bytes() for i in range(SIZE)] == [model.inner.to_bytes() for model in models]
-
-
-def test_resolved_at_once_rows_are_learned_rows():
-    recipe = RECIPES["Calibrated Standardize"]()
-    fleet, plain = late(recipe), sg.Fleet(recipe, size=SIZE)
-    for k in range(20):
-        X, Y = dense(np.random.default_rng(k), 1, SIZE)
-        fleet.resolve(fleet.issue(X[0], ids=range(SIZE)).ticket, Y[0])
-        plain.learn_many(X, Y)
-    assert [fleet.model(i).to_bytes() for i in range(SIZE)] == [plain.model(i).to_bytes() for i in range(SIZE)]
 
 
 def test_the_oldest_rows_expire():
@@ -135,20 +81,20 @@ def test_a_fleet_that_keeps_no_rows():
     ("name", "where", "value", "reason"),
     [
         ("tickets", 1, 5, "tickets must be different whole numbers below 2"),
-        ("models", 0, 9, "waiting.models must be"),
-        ("expired", 0, -1, "waiting.expired must be"),
+        ("rows", (0, 0), 9, "waiting.rows must be"),
+        ("issued", 1, -1, "waiting.issued must be"),
     ],
 )
 def test_a_file_of_no_waiting_rows_is_refused(name, where, value, reason):
     fleet = late(sg.KRLST(capacity=4), pending=4)
     fleet.issue(np.ones((2, D)), ids=[0, 1])
-    fleet._all_arrays()[f"waiting.{name}"][where] = value
+    fleet._arrays()[f"waiting.{name}"][where] = value
     with pytest.raises(sg.SnapshotError, match=reason):
         sg.from_bytes(fleet.to_bytes())
 
 
 def test_the_models_that_wait_under_tickets():
-    fleet = late(RECIPES["KRLST"](), pending=3)
+    fleet = late(sg.KRLST(capacity=5), pending=3)
     assert fleet.waiting([0, 1]).tolist() == [-1, -1]
     p = fleet.issue(np.zeros((3, D)), ids=[2, 0, 2])
     fleet.resolve(p.ticket[[1]], [1.0])

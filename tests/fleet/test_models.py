@@ -164,14 +164,14 @@ def test_broken_models_are_found():
 def test_a_second_thread_is_refused(monkeypatch):
     fleet = started(sg.KRLST(capacity=5))
     inside, done = threading.Event(), threading.Event()
-    original = cpu.CpuEngine.predict
+    original = cpu.CpuEngine.run
 
-    def slow(self, rows):
+    def slow(self, rows, kind):
         inside.set()
         done.wait(10)
-        return original(self, rows)
+        return original(self, rows, kind)
 
-    monkeypatch.setattr(cpu.CpuEngine, "predict", slow)
+    monkeypatch.setattr(cpu.CpuEngine, "run", slow)
     first = threading.Thread(target=fleet.predict_many, args=(np.zeros((4, D)),))
     first.start()
     inside.wait(10)

@@ -115,7 +115,8 @@ def test_a_model_moves_to_another_place_with_its_hyperparameters():
     fleet.replace(0, fleet.model(3))
     p = fleet.predict_many(np.stack([X[0, 3]] * 2), ids=[0, 3])
     assert p.mean[0] == p.mean[1]
-    assert fleet.model(0).get_params()["lengthscale"] == LENGTHSCALES[3]
+    for one in (fleet, sg.from_bytes(fleet.to_bytes())):
+        assert one.model(0).get_params()["lengthscale"] == LENGTHSCALES[3]
     with pytest.raises(ValueError, match="must have the settings of all"):
         fleet.replace(0, recipe(capacity=3))
 
@@ -169,7 +170,7 @@ def test_a_tuned_fleet_predicts_better_than_one_recipe_and_new_models_begin_with
     assert given.hyperparameters["noise"] == 0.3
     assert given.hyperparameters["lengthscale"] == 2.0
     assert given.hyperparameters["variance"] == prior.start["variance"][0]
-    with pytest.raises(TypeError, match=r"prior must be a Prior, such as Prior.load\(path\)"):
+    with pytest.raises(TypeError, match=r"prior must be, for example, Prior.load\(path\)"):
         recipe(prior="arm.prior")
     (tmp_path / "other").write_bytes(b"something else")
     with pytest.raises(ValueError, match="is no prior that streamgp wrote"):
@@ -180,3 +181,21 @@ def test_a_tuned_fleet_predicts_better_than_one_recipe_and_new_models_begin_with
         sg.Fleet(begin, size=12).tune(X[0], Y[0])
     with pytest.raises(ValueError, match="bare recipes"):
         sg.Fleet(sg.Standardize(begin), size=12).tune(X, Y)
+
+
+def test_some_models_are_given_hyperparameters_before_their_first_row():
+    X, Y = np.random.default_rng(0).normal(size=(2, 20, 3, 2))
+    fresh, begun = (sg.Fleet(sg.KRLST(capacity=6), size=3) for _ in range(2))
+    begun.learn_many(X[:1, 1], Y[:1, 1, 0], ids=[1])
+    for fleet, lengthscales in ((fresh, [[0.5, 2.0], [3.0, 1.0]]), (begun, [0.5, 2.0])):
+        fleet.set([2, 0], lengthscale=lengthscales, noise=[0.1, 0.3])
+        for i, lengthscale, noise in zip((2, 0), lengthscales, (0.1, 0.3), strict=True):
+            p = sg.KRLST(capacity=6, lengthscale=lengthscale, noise=noise).track(X[:, i], Y[:, i, 0])
+            np.testing.assert_array_equal(fleet.track(X[:, i], Y[:, i, 0], ids=np.full(20, i)).mean, p.mean)
+    for given, reason in (
+        ({"ids": [0, 1], "noise": [0.1, 0.1]}, "model 0 has seen rows: hyperparameters are given"),
+        ({"ids": begun.add(1), "lengthscale": [[1.0, 2.0]]}, "the models of this fleet have 1 lengthscale each; got 2"),
+        ({"ids": [0, 1], "noise": [0.1]}, "noise must have one row for each of the 2 models"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            begun.set(**given)

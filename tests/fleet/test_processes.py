@@ -9,18 +9,17 @@ import subprocess
 import sys
 import threading
 import time
-from pickle import dumps, loads
+from pickle import loads
 
 import numpy as np
 import pytest
 
 import streamgp as sg
 from streamgp.compiled.sources import environment
-from streamgp.fleet import remote
-from streamgp.fleet.processes import MODELS_EACH, ProcessesEngine, how_many
-from tests.fleet.recipes import FAILS, WAITS, D, Touchy, dense, sparse
-from tests.fleet.test_each import MODELS, states
-from tests.fleet.test_equality import assert_same
+from streamgp.fleet import holder, remote
+from streamgp.fleet.each import MODELS_EACH, how_many
+from tests.fleet.recipes import FAILS, OTHERS, WAITS, D, Touchy, dense
+from tests.fleet.walk import Walk, assert_same, states
 
 SIZE = 5
 
@@ -28,13 +27,13 @@ SIZE = 5
 @pytest.fixture
 def inside(monkeypatch):
     """What processes would do is done here, at once: all they are told and say goes through the same bytes."""
-    monkeypatch.setattr(remote, "_started", remote.Holder)
+    monkeypatch.setattr(remote, "_started", holder.Holder)
     monkeypatch.setattr(remote, "_end", lambda *_: None)
-    monkeypatch.setattr(remote, "_asked", lambda process, told: loads(process.reply(loads(dumps(told)))))
+    monkeypatch.setattr(remote, "_asked", lambda process, told: loads(process.reply(loads(told))))
 
 
 def in_processes(fleet):
-    return isinstance(fleet._engine, ProcessesEngine)
+    return fleet._engine._remotes is not None
 
 
 def both(recipe, **settings):
@@ -50,73 +49,23 @@ def both(recipe, **settings):
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize("name", ["Tuned", "DriftAware", "Committee", "Lagged", "Ahead", "Delayed", "SeasonalValue"])
 def test_models_in_processes_are_those_of_one_process(name):
-    rng = np.random.default_rng(1)
-    one, other = both(MODELS[name])
-    for _ in range(2):
-        X, Y = dense(rng, 16, SIZE)
-        assert_same(one.track(X, Y), other.track(X, Y))
-        ids, X, Y = sparse(rng, 12, SIZE)
-        assert_same(one.predict_many(X, ids=ids), other.predict_many(X, ids=ids))
-        assert_same(one.track(X, Y, ids=ids), other.track(X, Y, ids=ids))
-        X, Y = dense(rng, 1, SIZE)
-        for fleet in (one, other):
-            fleet.learn_many(X[0], Y[0])
-    assert states(one) == states(other)
-    np.testing.assert_array_equal(one.rows_seen, other.rows_seen)
-    np.testing.assert_array_equal(one.health.models, other.health.models)
-    assert sg.from_bytes(other.to_bytes()).to_bytes() == other.copy().to_bytes() == other.to_bytes()
+    fleet = sg.Fleet(OTHERS[name](), size=4, threads=3, pending=100)
+    assert in_processes(Walk(fleet, OTHERS[name](), late=name != "Delayed").go().fleet)
 
 
 @pytest.mark.usefixtures("inside")
-@pytest.mark.parametrize("name", ["Tuned", "Lagged", "SeasonalValue"])
-def test_late_targets_reach_models_in_processes(name):
-    rng = np.random.default_rng(2)
-    one, other = both(MODELS[name], pending=100)
-    for _ in range(6):
-        ids, X, Y = sparse(rng, 8, SIZE)
-        p, q = one.issue(X, ids=ids), other.issue(X, ids=ids)
-        assert_same(p, q)
-        order = rng.permutation(8)
-        one.resolve(p.ticket[order], Y[order])
-        other.resolve(q.ticket[order], Y[order])
-    assert states(one) == states(other)
-
-
-@pytest.mark.usefixtures("inside")
-def test_noise_time_and_outputs_reach_models_in_processes():
-    recipe = sg.DriftAware(sg.KRLST(capacity=5, half_life=3.0), warmup=3)
-    one, other = (sg.Fleet(recipe, size=SIZE, threads=threads) for threads in (1, 2))
-    X, Y = dense(np.random.default_rng(2), 8, SIZE, (2,))
-    noise = np.random.default_rng(3).uniform(0.01, 0.5, Y.shape[:2])
-    for start in (0.0, 8.0):
-        given = {"noise": noise, "time": start + np.arange(8.0)}
-        assert_same(one.track(X, Y, **given), other.track(X, Y, **given))
-    assert in_processes(other)
-    before = states(other)
-    with pytest.raises(ValueError, match="model 1: time goes backwards: 3 after 15"):
-        other.learn_many(X[0], Y[0], time=[19.0, 3.0, 4.0, 19.0, 19.0])
-    assert states(other) == before == states(one)
-
-
-@pytest.mark.usefixtures("inside")
-def test_models_come_and_go_in_processes():
-    one, other = both(MODELS["SeasonalValue"])
-    X, Y = dense(np.random.default_rng(5), 9, SIZE)
-    for fleet in (one, other):
-        fleet.remove([0, 3])
-        assert fleet.add(4).tolist() == [3, 4, 5, 6]
-        fleet.track(X[:, 0], Y[:, 0], ids=np.full(9, 5))
-        fleet.replace(4, fleet.model(0))
-        fleet.remove(6)
-    assert np.bincount(other._engine._held_by).tolist() == [2, 2, 2]
-    np.testing.assert_array_equal(one.rows_seen, other.rows_seen)
-    assert states(one) == states(other)
-    broken = other.model(2)
+def test_processes_hold_equally_many_models_and_broken_ones_start_again():
+    fleet = both(OTHERS["SeasonalValue"])[1]
+    fleet.remove([0, 3])
+    assert fleet.add(4).tolist() == [3, 4, 5, 6]
+    fleet.remove(6)
+    assert np.bincount(fleet._engine._held_by).tolist() == [2, 2, 2]
+    broken = fleet.model(2)
     broken._rows[:] = -1
-    other.replace(2, broken)
-    assert other.broken().tolist() == other.refresh().tolist() == [2]
-    assert other.broken().tolist() == []
-    assert other.rows_seen[2] == 0
+    fleet.replace(2, broken)
+    assert fleet.broken().tolist() == fleet.refresh().tolist() == [2]
+    assert fleet.broken().tolist() == []
+    assert fleet.rows_seen.tolist() == [3, 3, 0, 0, 0, 0]
 
 
 @pytest.mark.usefixtures("inside")
@@ -138,7 +87,7 @@ def test_a_model_that_fails_in_its_process_leaves_all_models_as_they_were():
 
 @pytest.mark.usefixtures("inside")
 def test_an_error_that_is_not_the_fault_of_a_row_says_where_it_arose(monkeypatch):
-    fleet = both(MODELS["SeasonalValue"])[1]
+    fleet = both(OTHERS["SeasonalValue"])[1]
 
     class OddError(Exception):
         def __init__(self, this, that):
@@ -161,7 +110,7 @@ def test_an_error_that_is_not_the_fault_of_a_row_says_where_it_arose(monkeypatch
 
 @pytest.mark.usefixtures("inside")
 def test_a_process_that_was_forked_does_not_speak_with_those_of_its_parent():
-    fleet = both(MODELS["SeasonalValue"])[1]
+    fleet = both(OTHERS["SeasonalValue"])[1]
     fleet._engine._remotes._process = -1  # as a child finds it
     with pytest.raises(RuntimeError, match="held by processes that serve another process"):
         fleet.to_bytes()
@@ -208,7 +157,7 @@ def test_ctrl_c_undoes_a_call_and_ended_processes_are_told():
 
 @pytest.mark.more
 def test_auto_is_built_in_processes_as_it_is_alone():
-    fleet, models = sg.Fleet(MODELS["Auto"](), size=2, threads=2), [MODELS["Auto"]() for _ in range(2)]
+    fleet, models = sg.Fleet(OTHERS["Auto"](), size=2, threads=2), [OTHERS["Auto"]() for _ in range(2)]
     rng = np.random.default_rng(4)
     for rows in (10, 30, 60, 1, 20):
         X, Y = dense(rng, rows, 2)

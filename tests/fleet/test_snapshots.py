@@ -85,7 +85,7 @@ def set_item(name, where, value):
         ),
         (set_item("inner.inner.counters.rows_seen", 2, -5), "rows_seen must be"),
         (set_item("inner.inner.mu", (2, 0), np.nan), "mu must be finite"),
-        (set_item("inner.kept", 0, 6), "6 kept rows, the model has room for 5"),
+        (set_item("inner.kept", 0, 6), "kept must be .* of at most 5; it has 6"),
         (set_item("inner.input_scale", 2, 0.0), "input_scale must be"),
         (set_item("counters.rows", 2, -1), "rows must be"),
         (lambda header, tensors: header["settings"].update(size=4), "has shape"),

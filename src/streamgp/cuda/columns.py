@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.settings import FloatArray
 
-
-class Place(Protocol):
-    """A memory, and what runs there."""
-
-    def zeros(self, rows: int, columns: int) -> Any:
-        """An array of floats."""
-
-    def move(self, source: Any, which: np.ndarray, target: Any) -> None:
-        """Write these columns of an array into the first ones of another."""
-
-    def read(self, array: Any, rows: slice) -> FloatArray:
-        """Some of the rows of an array."""
-
-    def write(self, array: Any, rows: slice, values: FloatArray) -> None:
-        """Replace them."""
-
-    def read_column(self, array: Any, i: int) -> FloatArray: ...
-
-    def write_columns(self, array: Any, which: np.ndarray, first: int, values: FloatArray) -> None:
-        """Replace numbers of columns, from the first one on, by the same for all; nothing else is touched."""
-
-    def run(self, loop: Any, numbers: Numbers, array: Any, given: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Let a loop do operations of the models in columns, which have the plan of these numbers.
-
-        Args:
-            loop: of the kind (process/loop.py).
-            numbers: of a model that has learned nothing.
-            array: of the columns.
-            given: to the loop: models, starts, operations, X, Y, conditions, kept and out; the last two are written.
-
-        Returns:
-            The status of each model.
-        """
+if TYPE_CHECKING:
+    from streamgp.cuda.place import Gpu
 
 
 class Columns:
@@ -50,30 +19,40 @@ class Columns:
 
     ``records`` and ``buffers`` stand for the arrays that the models would have on the cores: what is read from them is
     a copy, and what is written goes there.
-
-    Args:
-        numbers: of a model that has learned nothing.
-        place: the memory.
-        loop: of the kind.
     """
 
-    def __init__(self, numbers: Numbers, place: Place, loop: Any) -> None:
-        self.blank, self._place, self._loop, self._lock = numbers, place, loop, Lock()
+    def __init__(self, numbers: Numbers, place: Gpu, loop: Any) -> None:
+        self.blank, self.place, self._loop, self._lock = numbers, place, loop, Lock()
+        self.mirrors: dict[int, Any] = {}  # where arrays of wrappers are there, by their identity here
         self.size = 0
-        self._array = place.zeros(len(numbers.counted) + numbers.buffers.shape[1], 0)
+        self.array = place.zeros(len(numbers.counted) + numbers.buffers.shape[1], 0)
         self.records, self.buffers = Records(self), Buffers(self)
 
     def __call__(self, records: Any, buffers: Any, *given: Any) -> tuple[int, int, int]:
         """As the loop; threads that share out the models take turns."""
-        models, starts, ops, X, Y, conditions, kept, out, *_ = given
+        return self._done(given[:8])
+
+    def take(self, records: Any, buffers: Any, *given: Any) -> tuple[int, int, int]:
+        """As wrappers/single.py around the loop, with what is mirrored there: checked rows of which none waits."""
+        *rows, _ = given[:8]
+        mirrored = (self.mirrors.get(id(one)) for one in given[8:16])
+        around = [
+            self.place.sent(one) if there is None else there for one, there in zip(given[8:16], mirrored, strict=True)
+        ]
+        return self._done((*rows, given[17]), tuple(around))
+
+    def _done(self, given: tuple[np.ndarray, ...], around: tuple[Any, ...] = ()) -> tuple[int, int, int]:
+        models, starts, ops, *rows = given
         starts = starts if starts.size else np.array([0, len(ops)])
         with self._lock:
-            status = self._place.run(
-                self._loop, self.blank, self._array, (models, starts, ops, X, Y, conditions, kept, out)
-            )
+            status = self.place.run(self._loop, self.blank, self.array, (models, starts, ops, *rows), around)
         for k in np.flatnonzero(status)[:1]:
             return int(status[k]), int(k), int(starts[k])
         return 0, -1, -1
+
+    def room(self, shape: tuple[int, ...]) -> FloatArray:
+        """For predictions: what is not asked for may be any number where nothing is."""
+        return self.place.block(shape)
 
     # Models.
 
@@ -82,16 +61,16 @@ class Columns:
         before = self.size
         self._move(np.arange(before), before + count)
         blank = np.concatenate([self.of_counters(self.blank.records[0]["counters"]), self.blank.buffers[0]])
-        self._place.write_columns(self._array, np.arange(before, self.size), 0, blank)
+        self.place.write_columns(self.array, np.arange(before, self.size), 0, blank)
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
         self._move(which, len(which))
 
     def _move(self, which: np.ndarray, size: int) -> None:
-        array = self._place.zeros(self._array.shape[0], size)
-        self._place.move(self._array, which, array)
-        self._array, self.size = array, size
+        array = self.place.zeros(self.array.shape[0], size)
+        self.place.move(self.array, which, array)
+        self.array, self.size = array, size
 
     # What stands for their arrays.
 
@@ -116,17 +95,17 @@ class Columns:
         return counters
 
     def read(self, rows: slice) -> FloatArray:
-        return self._place.read(self._array, rows)
+        return self.place.read(self.array, rows)
 
     def write(self, rows: slice, values: FloatArray) -> None:
-        self._place.write(self._array, rows, values)
+        self.place.write(self.array, rows, values)
 
     def read_column(self, i: int) -> FloatArray:
-        return self._place.read_column(self._array, i)
+        return self.place.read_column(self.array, i)
 
     def write_columns(self, which: np.ndarray, first: int, values: FloatArray) -> None:
         """Replace some numbers of some models, the same in all. Other threads may change other models meanwhile."""
-        self._place.write_columns(self._array, which, first, values)
+        self.place.write_columns(self.array, which, first, values)
 
 
 class Records:
@@ -173,10 +152,8 @@ class Buffers:
 
     def __getitem__(self, which: Any) -> FloatArray:
         if isinstance(which, tuple):  # some numbers of all models
-            numbers = which[1]
-            return np.ascontiguousarray(
-                self._columns.read(slice(self._begin + numbers.start, self._begin + numbers.stop)).T
-            )
+            first, last, _ = which[1].indices(self._columns.blank.buffers.shape[1])
+            return np.ascontiguousarray(self._columns.read(slice(self._begin + first, self._begin + last)).T)
         return self._columns.read_column(which)[self._begin :]
 
     def __setitem__(self, which: Any, values: Any) -> None:

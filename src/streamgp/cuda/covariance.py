@@ -7,7 +7,7 @@ is multiplied with stand twice in a row, so that no index has to be taken modulo
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +15,6 @@ from numpy.typing import NDArray
 from streamgp.cuda.lanes import Function, Lanes
 
 Array = NDArray
-
-
-class Covariance(NamedTuple):
-    """Functions of a target, for W at one place of the array f.
-
-    Args:
-        entry: (i, j) -> where W[i, j] lies.
-        write_twice: (f, at, i, value): write number i of a vector that stands twice.
-        times: (f, i, z) -> entry i of W z, z a vector that stands twice.
-        learn: (f, scale, fresh, gain): W = scale W + fresh I - gain h h'.
-        bend: (f, i, v, p): lane i's part of W = W - v p' - p v'.
-    """
-
-    entry: Function
-    write_twice: Function
-    times: Function
-    learn: Function
-    bend: Function
 
 
 def numbers(n: int) -> int:
@@ -47,8 +29,14 @@ def places(n: int) -> np.ndarray:
     return np.asarray(np.where(k <= n // 2, k * n + i, (n - k) * n + j))
 
 
-def build(on: Lanes, n: int, at: int, h: int) -> Covariance:
-    """The functions for W from ``at`` on, of n coordinates, and the vector h from ``h`` on."""
+def build(on: Lanes, n: int, at: int, h: int) -> tuple[Function, ...]:
+    """The functions for W from ``at`` on, of n coordinates, and the vector h from ``h`` on.
+
+    Returns:
+        entry(i, j): where W[i, j] lies; write_twice(f, at, i, value): number i of a vector that stands twice;
+        times(f, i, z): entry i of W z; learn(f, scale, fresh, gain): W = scale W + fresh I - gain h h';
+        bend(f, i, v, p): lane i's part of W = W - v p' - p v'.
+    """
     U, jit, lane, sync, zero = on.index, on.jit, on.lane, on.sync, on.number(0)
     N, HALF, EVERY, W, H, lanes, u1 = map(U, (n, n // 2, n // 2 + 1, at, h, on.lanes, 1))
 
@@ -91,4 +79,4 @@ def build(on: Lanes, n: int, at: int, h: int) -> Covariance:
         for k in range(EVERY):
             f[at + k * N] -= vi * f[p + k] + pi * f[v + k]
 
-    return Covariance(entry, write_twice, times, learn, bend)
+    return entry, write_twice, times, learn, bend

@@ -14,26 +14,14 @@ LEGACY_STREAM = 1  # which waits for ours, and ours for it
 
 
 class DeviceArray:
-    """Numbers in the memory of a GPU; ``torch.as_tensor``, ``cupy.asarray`` and ``jax.numpy.asarray`` take it.
-
-    Args:
-        address: of the first number; the others follow.
-        shape: of the array.
-        dtype: of its numbers.
-        owner: keeps the memory.
-    """
+    """Numbers in the memory of a GPU; ``torch.as_tensor``, ``cupy.asarray`` and ``jax.numpy.asarray`` take it."""
 
     def __init__(self, address: int, shape: tuple[int, ...], dtype: Any, owner: Any) -> None:
         self.address, self.shape, self.dtype, self._owner = address, tuple(shape), np.dtype(dtype), owner
 
     @classmethod
     def of(cls, values: Any, name: str) -> DeviceArray:
-        """What another library has on the GPU.
-
-        Args:
-            values: with ``__cuda_array_interface__``.
-            name: of the argument.
-        """
+        """What another library has on the GPU."""
         interface = values.__cuda_array_interface__
         shape, dtype = interface["shape"], np.dtype(interface["typestr"])
         if dtype.str not in NUMBERS:

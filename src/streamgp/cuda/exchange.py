@@ -7,7 +7,7 @@ taken.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, inv, qr, solve_triangular
@@ -15,14 +15,13 @@ from scipy.linalg import LinAlgError, cholesky, inv, qr, solve_triangular
 from streamgp.compiled import uncompiled
 from streamgp.contract.model import StreamModel
 from streamgp.cuda import covariance
-from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS, SCALES, UNIT
-from streamgp.cuda.row import SINGLE_FLOOR
+from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS, SCALES, SINGLE_FLOOR, UNIT
 from streamgp.cuda.whitened import BasisShape
 from streamgp.kernels import Matern, SquaredExponential
 from streamgp.process import budget, observation
 from streamgp.process import features as feature_kinds
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.process.row import LEARNED
+from streamgp.process.rare import weights_in_use
 from streamgp.settings import FloatArray
 
 NUMBERS = {"double": np.float64, "single": np.float32}
@@ -35,8 +34,10 @@ ROUNDING = {"double": (2e-15, -1e-12), "single": (2e-6, -1e-4)}
 UNRESOLVED = {"double": 1e-9, "single": 1e-4}
 
 
-def fits(model: OnlineGP) -> bool:
-    """Whether records have all of a model: a growing basis as most have it."""
+def fits(model: StreamModel) -> TypeGuard[OnlineGP]:
+    """Whether records have all of a model: a bare growing basis of one output as most have it."""
+    if not isinstance(model, OnlineGP):
+        return False
     parts, kernel, spent = model._features, model._features.kernel, model._budget
     return (
         parts.kind == feature_kinds.DICTIONARY
@@ -46,22 +47,19 @@ def fits(model: OnlineGP) -> bool:
         and spent.removal == budget.MARGINAL
         and spent.evict in (budget.PAPER, budget.KL, budget.ERROR)
         and not (model._memory.recalls or model._forgetting.injects or model._terms or model._estimate_power)
+        and not model._needs_time
+        and model._p in (None, 1)
         and model._mean is None
         and model._likelihood.kind == observation.GAUSSIAN
     )
 
 
-def refuse_single(model: OnlineGP, own: dict[str, FloatArray]) -> None:
-    """Refuse single precision where it was not shown to be safe.
-
-    Args:
-        model: the recipe.
-        own: hyperparameters that models have in place of the recipe's, by name; NaN: the recipe's.
-    """
+def refuse_single(model: StreamModel, own: dict[str, FloatArray]) -> None:
+    """Refuse single precision where it was not shown to be safe; NaN of own hyperparameters: the recipe's."""
     if not fits(model):
         why = (
-            "it is for a growing basis with SquaredExponential or Matern alone, without a memory, a kernel over time, "
-            "a mean or a likelihood of its own"
+            "it is for a bare growing basis of one output with SquaredExponential or Matern alone, without a memory, a "
+            "half_life, a kernel over time, a mean or a likelihood of its own"
         )
     elif (relative := _least_relative_noise(model, own)) >= least_noise(model, "single"):
         return
@@ -99,37 +97,22 @@ def refuse_large(shape: BasisShape, shared: int) -> None:
 
 
 class Kept(NamedTuple):
-    """What a GPU keeps of a model, or of several with one more axis in front.
+    """What a GPU keeps of a model, or of several with one more axis in front."""
 
-    Args:
-        record: its numbers, in units of the kernel.
-        origin: of its inputs, and the time of its last learned row where it forgets by time.
-        counts: in the order of record.COUNTS.
-        own: its noise and its units, as record.py has them.
-    """
-
-    record: np.ndarray
-    origin: np.ndarray
-    counts: np.ndarray
-    own: np.ndarray
+    record: np.ndarray  # its numbers, in units of the kernel
+    origin: np.ndarray  # of its inputs
+    counts: np.ndarray  # in the order of record.COUNTS
+    own: np.ndarray  # its noise and its units, as record.py has them
 
 
 class Root(NamedTuple):
-    """A posterior on a basis, in units of the kernel.
+    """A posterior on a basis, in units of the kernel."""
 
-    Args:
-        K: prior covariance of the points, jitter included.
-        R: its root, K = R'R.
-        inverse: of R.
-        S: covariance of the whitened weights.
-        mu: their mean.
-    """
-
-    K: FloatArray
-    R: FloatArray
-    inverse: FloatArray
-    S: FloatArray
-    mu: FloatArray
+    K: FloatArray  # prior covariance of the points, jitter included
+    R: FloatArray  # its root, K = R'R
+    inverse: FloatArray  # of R
+    S: FloatArray  # covariance of the whitened weights
+    mu: FloatArray  # their mean
 
     @property
     def weight_variance(self) -> FloatArray:
@@ -139,22 +122,15 @@ class Root(NamedTuple):
 
 
 class Exchange:
-    """Writes records for models of one recipe and reads them.
-
-    Args:
-        model: of the recipe, prepared for its rows.
-        precision: "double" or "single".
-    """
+    """Writes records for models of one recipe, prepared for its rows, and reads them."""
 
     def __init__(self, model: OnlineGP, precision: str) -> None:
         assert model._d is not None
         self._model, self._precision, self.number = model, precision, NUMBERS[precision]
-        parts, d, p, size = model._features, model._d, model._shape.p or 1, np.dtype(self.number).itemsize
-        assert parts.kernel is not None
-        self._kernel, self.half_life = parts.kernel, float(model._forgetting.half_life)
-        program = parts.kernel.program(d, 1)
-        kernel, evict = int(program.operations[0, 0]), model._budget.evict
-        self.shape = BasisShape(model._budget.capacity, d, kernel, evict, size, p)
+        d, size = model._d, np.dtype(self.number).itemsize
+        self._kernel = cast(Any, model._features.kernel)
+        kernel, evict = int(self._kernel.program(d, 1).operations[0, 0]), model._budget.evict
+        self.shape = BasisShape(model._budget.capacity, d, kernel, evict, size)
         self.least_noise = least_noise(model, precision)
         self._own = self._own_of(model)
         self._own_scales = self._own[SCALES : SCALES + d]
@@ -162,28 +138,22 @@ class Exchange:
 
     def _own_of(self, model: OnlineGP) -> FloatArray:
         """What a model has of its own, in the order of record.py."""
-        state = model._state
-        named = self._kernel.hyperparameters(state.parameters, self.shape.width, 1)
-        variance, scales = named["variance"], np.asarray(named["lengthscale"])
-        noise, unit = np.array([state.noise[0] / variance]), np.sqrt(np.array([variance], dtype=float))
-        own: FloatArray = self._in_order(noise, unit, scales)[0]
+        named = self._kernel.hyperparameters(model._state.parameters, self.shape.width, 1)
+        variance, scales = np.array([named["variance"]], dtype=float), np.asarray(named["lengthscale"])
+        own: FloatArray = self.own(model._state.noise[:1], variance, scales)[0]
         return own
 
     def own(self, noise: FloatArray, variance: FloatArray, lengthscale: FloatArray) -> FloatArray:
-        """What models have of their own, from noises and variances, (n,), and lengthscales, (n, 1) or (n, d)."""
-        return self._in_order(noise / variance, np.sqrt(variance), lengthscale)
-
-    def _in_order(self, noise: FloatArray, unit: FloatArray, scales: FloatArray) -> FloatArray:
-        """The same, in the order of record.py, from noises in units of the kernel and units, (n,), (n,) and (n, d)."""
+        """The same of models with these noises and variances, (n,), and lengthscales, (n, 1) or (n, d)."""
         kappa, novelty = 1.0 + self._model._features.jitter, self._model._budget.novelty
+        noise, unit = noise / variance, np.sqrt(variance)
         if self._precision == "single":
             floor = np.full(len(noise), SINGLE_FLOOR)
         else:
             floor = np.array([uncompiled(budget.floor)(kappa, value, False) for value in noise.tolist()])
-        units = np.column_stack([unit, 1.0 / unit])
-        scales = np.broadcast_to(scales, (len(noise), self.shape.width))
+        scales = np.broadcast_to(lengthscale, (len(noise), self.shape.width))
         learned_with = noise, np.maximum(novelty, floor) * kappa, 1.0 / (kappa * floor)
-        return np.column_stack([*learned_with, units, scales, 1.0 / scales])
+        return np.column_stack([*learned_with, unit, 1.0 / unit, scales, 1.0 / scales])
 
     @property
     def shared(self) -> np.ndarray:
@@ -208,47 +178,38 @@ class Exchange:
         """A model that has learned nothing."""
         record = np.zeros(self.shape.numbers, self.number)
         record[: self.shape.coordinates] = 1.0  # the main diagonal of W comes first
-        origin = np.concatenate([np.zeros(self.shape.width), np.full(int(self.half_life > 0.0), np.nan)])
-        return Kept(record, origin, np.zeros(len(COUNTS), np.int64), self._own.copy())
+        return Kept(record, np.zeros(self.shape.width), np.zeros(len(COUNTS), np.int64), self._own.copy())
 
     # A single model.
 
     def write(self, model: StreamModel) -> Kept:
         """What a GPU keeps of a single model."""
         assert isinstance(model, OnlineGP)
-        record, origin, counts, own = kept = self.blank
-        shape, state, n, d = self.shape, model._state, model._weights_in_use(), self.shape.width
+        _, origin, counts, own = kept = self.blank
+        state, n, d = model._state, weights_in_use(model._numbers), self.shape.width
         own[:] = self._own_of(model)
         for k, name in enumerate(COUNTS[:RESETS]):
             counts[k] = model._numbers.count(name)
-        origin[d:] = state.clock[LEARNED : LEARNED + 1, 0]
         unit, scales = own[UNIT], own[SCALES : SCALES + d]
         inverse = unit * solve_triangular(state.factor[:n, :n], np.eye(n))
         if n:
-            origin[:d] = np.median(state.basis[:n], axis=0)
-        self._put_basis(record, (state.basis[:n] - origin[:d]) / scales, inverse.T)
-        self._put_weights(record, _symmetric(state.covariance[0], n), state.mu[:n])
-        if shape.scored:
-            self._put_variances(record, unit * unit * state.weight_variance[0, :n])
-        return kept
+            origin[:] = np.median(state.basis[:n], axis=0)
+        S, variances = _symmetric(state.covariance[0], n), unit * unit * state.weight_variance[:1, :n].ravel()
+        points = (state.basis[:n] - origin) / scales
+        return kept._replace(record=self._filled(points, inverse.T, S, state.mu[:n, 0], variances))
 
-    def _put_weights(self, record: np.ndarray, S: FloatArray, mu: FloatArray) -> None:
-        n = len(mu)
-        record[self.shape.at["W"] + self._places[:n, :n]] = S
-        self._betas(record)[:, :n] = mu.T
-
-    def _betas(self, record: np.ndarray) -> np.ndarray:
-        """Of each output, (p, coordinates)."""
-        at, shape = self.shape.at["beta"], (self.shape.outputs, self.shape.coordinates)
-        return record[at : at + shape[0] * shape[1]].reshape(shape)
-
-    def _put_basis(self, record: np.ndarray, points: FloatArray, L: FloatArray) -> None:
-        (basis, rows), n = self._basis(record), len(points)
+    def _filled(
+        self, points: FloatArray, L: FloatArray, S: FloatArray, mu: FloatArray, variances: FloatArray
+    ) -> np.ndarray:
+        """The record of a posterior on points; variances are those of the weights of kernel functions."""
+        record, at, n = self.blank.record, self.shape.at, len(mu)
+        basis, rows = self._basis(record)
         basis[:, :n], rows[:n, :n] = points.T, L
-
-    def _put_variances(self, record: np.ndarray, variances: FloatArray) -> None:
-        at = self.shape.at["held"]
-        record[at : at + len(variances)] = variances
+        record[at["W"] + self._places[:n, :n]] = S
+        record[at["beta"] : at["beta"] + n] = mu
+        if self.shape.scored:
+            record[at["held"] : at["held"] + n] = variances
+        return record
 
     def _basis(self, record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The points, (d, capacity), and L in a record."""
@@ -259,14 +220,10 @@ class Exchange:
             record[L : L + shape.points * shape.stride].reshape(shape.points, shape.stride),
         )
 
-    def read(self, kept: Kept, model: StreamModel, *, trusted: bool = True) -> None:
+    def read(self, kept: Kept, model: StreamModel) -> None:
         """Write what a GPU keeps into a single model of the same recipe and shape.
 
-        Args:
-            kept: of the model.
-            model: that takes it over.
-            trusted: whether L is a root of K^-1 to rounding; in double precision R follows from it then, also where K
-                is too near to a singular matrix to be factored again.
+        In double precision R follows from L, also where K is too near to a singular matrix to be factored again.
         """
         assert isinstance(model, OnlineGP)
         record, origin, counts, own = kept
@@ -276,30 +233,26 @@ class Exchange:
             numbers.counters[name] = counts[k]
         numbers.counters["evictions"] = 0
         numbers.work.last_prediction[:] = 0.0
-        state.clock[LEARNED : LEARNED + 1, 0] = origin[d:]
         n, unit = int(counts[POINTS]), own[UNIT]
         points = self._basis(f)[0][:, :n].T
-        found = self._root(f, points, trusted)
+        found = self._root(f, points, trusted=self._precision == "double")
         for array in (state.basis, state.prior, state.factor, state.inverse_diagonal, state.covariance, state.mu):
             array[...] = 0.0
-        state.basis[:n] = points * own[SCALES : SCALES + d] + origin[:d]
+        state.basis[:n] = points * own[SCALES : SCALES + d] + origin
         state.prior[:n], state.factor[:n, :n] = unit * unit * np.diag(found.K), unit * found.R
         state.inverse_diagonal[:n] = np.einsum("ij,ij->i", found.inverse, found.inverse) / (unit * unit)
-        state.covariance[0, :n, :n], state.mu[:n] = np.tril(found.S), found.mu
+        state.covariance[0, :n, :n], state.mu[:n] = np.tril(found.S), found.mu[:, None]
         if shape.scored:
             state.weight_variance[0] = 0.0
             state.weight_variance[0, :n] = found.weight_variance / (unit * unit)
-
-    def _weights(self, f: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """W, and beta of each output in columns."""
-        return f[self.shape.at["W"] + self._places[:n, :n]], self._betas(f)[:, :n].T
 
     def _root(self, f: FloatArray, points: FloatArray, trusted: bool) -> Root:
         """The posterior of a record in the coordinates of the triangle R."""
         n = len(points)
         L, K = self._basis(f)[1][:n, :n], self._prior(points)
-        R, Q = _from_root(L) if trusted and self._precision == "double" else _from_prior(L, K)
-        S, mu = self._weights(f, n)
+        R, Q = _from_root(L) if trusted else _from_prior(L, K)
+        beta = self.shape.at["beta"]
+        S, mu = f[self.shape.at["W"] + self._places[:n, :n]], f[beta : beta + n]
         return Root(K, R, solve_triangular(R, np.eye(n)), _within_prior(Q @ S @ Q.T), Q @ mu)
 
     def _prior(self, points: FloatArray) -> FloatArray:
@@ -317,17 +270,14 @@ class Exchange:
         try:
             if not np.isfinite(kept.record).all():
                 raise LinAlgError("numbers that are not finite")
-            f, record = kept.record.astype(float), self.blank.record
+            f = kept.record.astype(float)
             points = self._basis(f)[0][:, : counts[POINTS]].T
             found = self._root(f, points, trusted=False)
         except LinAlgError:
             counts[POINTS] = 0
             counts[RESETS] += 1
             return self.blank._replace(counts=counts, own=kept.own)
-        self._put_basis(record, points, found.inverse.T)
-        self._put_weights(record, found.S, found.mu)
-        if self.shape.scored:
-            self._put_variances(record, found.weight_variance)
+        record = self._filled(points, found.inverse.T, found.S, found.mu, found.weight_variance)
         return kept._replace(record=record, counts=counts)
 
 

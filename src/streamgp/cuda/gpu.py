@@ -12,21 +12,17 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
-from streamgp.cuda import row as conditions
 from streamgp.cuda.lanes import WARP, WIDE, gpu_lanes
 from streamgp.cuda.ptx import cached_kernel, cuda, fetch, fetched, put_back
 from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
     COUNTS,
-    MOST_DEFECT,
     OWN_PARAMETERS,
     PARAMETERS,
     PER_UNIT,
     POINTS,
     PREDICTED,
-    ROW_NOISE,
-    ROW_TIME,
     ROWS,
     SCALES,
     SHARED,
@@ -45,24 +41,16 @@ def threads_for(points: int) -> int:
 
 @cache
 def kernel(shape: BasisShape, number: type, conditioned: bool) -> Any:
-    """The compiled kernel for models of this shape.
-
-    Args:
-        shape: of the models.
-        number: the type of their numbers.
-        conditioned: whether rows have a noise and a time of their own; where they have not, nobody waits for that.
-    """
+    """The compiled kernel for models of this shape; where rows have no noise of their own, nobody waits for that."""
     lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
     on = gpu_lanes(lanes, number, scratch["meeting"])
-    place, predict, learn, _ = shape.build(on)
-    meet = conditions.build(on, shape.bytes)
+    meet, place, predict, learn, _ = shape.build(on)
     width, has_own, learned_with, counted = shape.width, SCALES + 2 * shape.width, len(PARAMETERS), len(COUNTS)
-    placed, most = width + 1, max(has_own, width + 1, counted, len(SHARED))
+    most = max(has_own, counted, len(SHARED))
     N, D, ABSORBED, CLEAR, CLEARED = map(U, (shape.numbers, width, shape.absorbed, *shape.cleared))
     threads, each, zero, one, MOST, OWN, COUNTED_, ALL, MINE, TARGETS, PER_TARGET = map(
         U, (lanes, WIDE // shape.bytes, 0, 1, most, has_own, counted, len(SHARED), OWN_PARAMETERS, UNIT, PER_UNIT)
     )
-    OUTPUTS, MEANS_AT, TARGETS_AT = map(U, (shape.outputs, scratch["means"], scratch["targets"]))
 
     @cached_kernel(max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
     def run(
@@ -80,12 +68,11 @@ def kernel(shape: BasisShape, number: type, conditioned: bool) -> Any:
         found: Any,
         step: Any,
         mode: Any,
-        half_life: Any,
     ) -> None:
         """Rows of a block are those from its start on, one after the other, or ``step`` apart where that is not 0."""
         f = cuda.shared.array(0, number)
         mine = cuda.shared.array(counted, np.int64)
-        x, origin = cuda.shared.array(width, np.float64), cuda.shared.array(placed, np.float64)
+        x, origin = cuda.shared.array(width, np.float64), cuda.shared.array(width, np.float64)
         own, parameters = cuda.shared.array(has_own, np.float64), cuda.shared.array(learned_with, number)
         me, block = U(cuda.threadIdx.x), U(cuda.blockIdx.x)
         model, shift = U(models[block]), U(starts[zero])
@@ -94,19 +81,15 @@ def kernel(shape: BasisShape, number: type, conditioned: bool) -> Any:
             fetch(f, at, records, record + at)
             at += threads * each
         # What else the first row needs is read while the record comes, all of it before a thread waits for any of it.
-        # Behind the origin stands the time of the last learned row, where that counts.
         t, apart = (block, U(step)) if step > 0 else (U(starts[block]) - shift, one)
-        left, unfit, y = U(starts[block + one]) - U(starts[block]), found[zero], Y[t * OUTPUTS]
-        PLACED = U(origins.shape[1])
+        left, unfit, y = U(starts[block + one]) - U(starts[block]), found[zero], Y[t]
         j = me
         while j < MOST:
-            x_j, origin_j = X[t, min(j, D - one)], origins[model, min(j, PLACED - one)]
+            x_j, origin_j = X[t, min(j, D - one)], origins[model, min(j, D - one)]
             own_j, count = owned[model, min(j, OWN - one)], counts[model, min(j, COUNTED_ - one)]
             common = shared[min(j, ALL - one)]
             if j < D:
-                x[j] = x_j
-            if j < PLACED:
-                origin[j] = origin_j
+                x[j], origin[j] = x_j, origin_j
             if j < OWN:
                 own[j] = own_j
             if j < MINE:
@@ -127,19 +110,12 @@ def kernel(shape: BasisShape, number: type, conditioned: bool) -> Any:
         changed, learned = False, False
         while left > zero:
             target = mode != PREDICTED and y == y
-            o = me + one
-            while o < OUTPUTS:  # those of the first output stay with their threads
-                f[TARGETS_AT + o] = number(Y[t * OUTPUTS + o] * own[PER_TARGET])
-                o += threads
             if conditioned and me == zero:  # the others need it after they have predicted
-                meet(parameters, own, given[t, ROW_NOISE], given[t, ROW_TIME], origin, D, half_life, target)
+                meet(parameters, own, given[t])
             changed = place(f, x, origin, own, target, mine) or changed
             mean, variance, square, known = predict(f, parameters, shared)
             if me == zero:
-                at, total = t * OUTPUTS, variance * (own[TARGETS] * own[TARGETS])
-                out[0, at], out[1, at] = mean * own[TARGETS], total
-                for other in range(one, OUTPUTS):
-                    out[0, at + other], out[1, at + other] = f[MEANS_AT + other] * own[TARGETS], total
+                out[0, t], out[1, t] = mean * own[TARGETS], variance * (own[TARGETS] * own[TARGETS])
             if mode != PREDICTED:
                 if target:
                     learned = True
@@ -151,14 +127,14 @@ def kernel(shape: BasisShape, number: type, conditioned: bool) -> Any:
                     mine[ROWS] += 1
             t, left = t + apart, left - one
             if left > zero:
-                y, j = Y[t * OUTPUTS], me
+                y, j = Y[t], me
                 while j < D:
                     x[j] = X[t, j]
                     j += threads
             cuda.syncthreads()
         if learned:
             j = me
-            while j < PLACED:
+            while j < D:
                 origins[model, j] = origin[j]
                 j += threads
             at, end = me * each, N if changed else ABSORBED
@@ -179,15 +155,10 @@ def inspection(shape: BasisShape, number: type) -> Any:
     N, CLEAR, CLEARED, threads, each = map(U, (shape.numbers, *shape.cleared, lanes, WIDE // shape.bytes))
 
     @cached_kernel()
-    def look(
-        records: Any, counts: Any, models: Any, parameters: Any, first: Any, every: Any, off_by: Any, found: Any
-    ) -> None:
-        """Of each model, how far it is off; and found[1] where one is broken."""
+    def look(records: Any, counts: Any, models: Any, parameters: Any, off_by: Any) -> None:
+        """Of each model, how far it is off."""
         f = cuda.shared.array(0, number)
-        place = U(first[0]) + U(cuda.blockIdx.x) * U(every)
-        if place >= U(models.shape[0]) or found[0] != 0:
-            return
-        me, model = U(cuda.threadIdx.x), U(models[place])
+        me, model = U(cuda.threadIdx.x), U(models[cuda.blockIdx.x])
         at = me * each
         while at < N:
             fetch(f, at, records, model * N + at)
@@ -202,8 +173,6 @@ def inspection(shape: BasisShape, number: type) -> Any:
         worst = off(f, parameters, U(counts[model, POINTS]))
         if cuda.threadIdx.x == 0:
             off_by[cuda.blockIdx.x] = worst
-            if not worst <= MOST_DEFECT:
-                found[1] = 1
 
     return look
 
@@ -227,14 +196,11 @@ def scatter(target: Any, source: Any, which: Any) -> None:
 
 @cached_kernel(fastmath=False)
 def find_unfit(X: Any, Y: Any, learned: Any, bound: Any, found: Any) -> None:
-    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound or alone missing."""
+    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound."""
     first, step = cuda.grid(1), cuda.gridsize(1)
-    largest, outputs = LARGEST, Y.shape[0] // X.shape[0]
+    largest = LARGEST
     for i in range(first, X.shape[0], step):
-        fine, begin = True, i * outputs
-        if learned != 0:
-            for o in range(begin, begin + outputs):
-                fine = fine and not abs(Y[o]) > bound and (Y[o] == Y[o]) == (Y[begin] == Y[begin])
+        fine = learned == 0 or not abs(Y[i]) > bound
         for j in range(X.shape[1]):
             fine = fine and abs(X[i, j]) <= largest
         if not fine:

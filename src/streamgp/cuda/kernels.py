@@ -20,9 +20,12 @@ from streamgp import arrays, compiled
 from streamgp.compiled import uncompiled
 from streamgp.compiled.kinds import INTEGERS
 from streamgp.contract import checks
+from streamgp.contract.lanes import SCREEN
 from streamgp.cuda.ptx import FAST, cached_kernel, cuda, intrinsic
-from streamgp.linalg import vector
 from streamgp.process.adapt import sngd
+from streamgp.wrappers.conformal import calibrate
+from streamgp.wrappers.outliers import screen
+from streamgp.wrappers.scaling import from_standard, to_standard
 
 extend: Any = importlib.import_module("numba.cuda.extending")
 types: Any = importlib.import_module("numba.cuda.types")
@@ -34,11 +37,7 @@ OWN = "streamgp"  # the package whose functions are compiled
 
 
 class ColumnType(types.Type):  # type: ignore[misc]
-    """A model on a GPU: pointers to the record of all and to its own first number, and how far its numbers lie apart.
-
-    Args:
-        record: the type of the record.
-    """
+    """A model on a GPU: the record of all, where its own first number is, and how far its numbers lie apart."""
 
     def __init__(self, record: Any) -> None:
         self.record, self.counters = record, list(record.typeof("counters").fields)
@@ -166,23 +165,6 @@ def _opened(_: Any, records: Any, columns: Any, i: Any) -> Any:  # noqa: ARG001 
     return kind(records, columns, types.intp), codegen
 
 
-def _as_row(_: Any, x: Any) -> Any:
-    """x as a matrix of one row."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = context.make_array(signature.args[0])(context, builder, args[0])
-        view = context.make_array(signature.return_type)(context, builder)
-        width, one = (context.get_constant(types.intp, number) for number in (NUMBER, 1))
-        size, stride = (builder.extract_value(part, 0) for part in (source.shape, source.strides))
-        strides = [builder.mul(size, stride), stride]
-        context.populate_array(
-            view, data=source.data, shape=[one, size], strides=strides, itemsize=width, meminfo=None, parent=None
-        )
-        return view._getvalue()
-
-    return types.Array(x.dtype, 2, "A")(x), codegen
-
-
 def _device(function: Any) -> Any:
     return cuda.jit(device=True, fastmath=FAST)(function)
 
@@ -207,6 +189,20 @@ def _fmax(a: Any, b: Any) -> Any:
     return libdevice.fmax(a, b)
 
 
+@_device
+def _nextafter(x: Any, towards: Any) -> Any:
+    return libdevice.nextafter(x, towards)
+
+
+@_device
+def _argmax(values: Any) -> Any:
+    best = 0
+    for i in range(values.size):
+        if values[i] > values[best]:
+            best = i
+    return best
+
+
 class _Counterparts(ModuleType):
     """A module as kernels know it: its names are looked up when they are used."""
 
@@ -223,7 +219,6 @@ class _Counterparts(ModuleType):
 # What stands for the functions of the cores where their own text says nothing to a GPU.
 _OTHERS: dict[Any, Any] = {
     arrays.opened: _named("opened", _opened),
-    vector.as_row: _named("as_row", _as_row),
     compiled.borrowed: _as_it_is,
     checks.check: _fine,
     sngd.before_learning: _not_adapting,
@@ -233,6 +228,8 @@ _NUMPY = _Counterparts(
     np,
     abs=math.fabs,
     fmax=_fmax,
+    nextafter=_nextafter,
+    argmax=_argmax,
     **{name: getattr(math, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tanh", "expm1", "log1p", "hypot")},
     **{name: getattr(math, name) for name in ("isnan", "isinf", "isfinite", "copysign", "inf", "nan", "pi")},
 )
@@ -248,8 +245,12 @@ def _counterpart(value: Any) -> Any:
         return value
     if value in _OTHERS:
         return _OTHERS[value]
-    text = uncompiled(getattr(value, "entry", value))
+    text = _text(value)
     return _on_device(text) if isinstance(text, FunctionType) and text.__module__.startswith(OWN) else value
+
+
+def _text(function: Any) -> Any:
+    return uncompiled(getattr(function, "entry", function))
 
 
 @cache
@@ -277,14 +278,34 @@ def kernel(loop: Any) -> Any:
 
     It takes the record of all and the columns of the models, and what the loop takes; then the statuses of the models.
     """
-    text = uncompiled(loop)
-    known = {"cuda": cuda, "run": _on_device(text)}  # and no closure: by its contents numba-cuda would name its file
-    made = FunctionType(_on_gpu.__code__, known, f"{text.__module__}.{text.__name__}".replace(".", "_"))
+    of = _text(loop)
+    return _kernel(_run_model, f"{of.__module__}.{of.__name__}", run=loop)
+
+
+@cache
+def entering() -> Any:
+    """The kernel that does what wrappers/single.py does before the loop."""
+    return _kernel(_enter, "entering", screen=screen, to_standard=to_standard)
+
+
+@cache
+def leaving() -> Any:
+    """The kernel that does what wrappers/single.py does after the loop."""
+    return _kernel(_leave, "leaving", from_standard=from_standard, calibrate=calibrate)
+
+
+def _kernel(text: Any, name: str, **known: Any) -> Any:
+    """A kernel with a name of its own, and no closure: by its contents numba-cuda would name its file."""
+    calls = {called: _on_device(_text(of)) for called, of in known.items()}
+    made = FunctionType(text.__code__, {"cuda": cuda, "SCREEN": SCREEN} | calls, name.replace(".", "_"))
     made.__qualname__ = made.__name__
     return cached_kernel()(made)
 
 
-def _on_gpu(
+run: Any = None  # the loop
+
+
+def _run_model(
     record: Any,
     columns: Any,
     models: Any,
@@ -300,5 +321,51 @@ def _on_gpu(
     k = cuda.grid(1)
     if k < models.size:
         own = models[k : k + 1], starts[k : k + 2]
-        found = run(record, columns, own[0], own[1], ops, X, Y, conditions, kept, out, 0, 0)  # type: ignore[name-defined]  # noqa: F821
+        found = run(record, columns, own[0], own[1], ops, X, Y, conditions, kept, out, 0, 0)
         status[k] = found[0]
+
+
+def _enter(
+    models: Any,
+    starts: Any,
+    ops: Any,
+    X: Any,
+    Y: Any,
+    shared: Any,
+    screens: Any,
+    input_shift: Any,
+    input_scale: Any,
+    target_shift: Any,
+    target_scale: Any,
+    x: Any,
+    y: Any,
+) -> None:
+    k = cuda.grid(1)
+    if k < models.size:
+        own = models[k : k + 1], starts[k : k + 2]
+        if screens.shape[0] > 0 and Y.shape[0] > 0 and ops.shape[0] > 0 and ops[0, 1] & SCREEN:
+            screen(own[0], own[1], screens, Y, shared, False)
+        to_standard(own[0], own[1], X, input_shift, input_scale, x)
+        if Y.shape[0] > 0:
+            to_standard(own[0], own[1], Y, target_shift, target_scale, y)
+
+
+def _leave(
+    models: Any,
+    starts: Any,
+    ops: Any,
+    Y: Any,
+    kept: Any,
+    target_shift: Any,
+    target_scale: Any,
+    calibrated: Any,
+    calibrations: Any,
+    wider: Any,
+    out: Any,
+) -> None:
+    k = cuda.grid(1)
+    if k < models.size:
+        own = models[k : k + 1], starts[k : k + 2]
+        from_standard(own[0], own[1], target_shift, target_scale, out[out.shape[0] - 3 :])
+        if calibrated.shape[0] > 0:
+            calibrate(calibrated, calibrations, own[0], own[1], ops, Y, kept, wider, out)

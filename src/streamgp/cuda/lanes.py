@@ -21,32 +21,20 @@ NONE = 1 << 20  # no index
 
 
 class Lanes(NamedTuple):
-    """A target.
+    """A target."""
 
-    Args:
-        lanes: how many there are.
-        number: the type of numbers.
-        index: the type of indices; on a GPU unsigned, so that none is taken to count from the end.
-        jit: how a function is compiled that others call.
-        lane: () -> which lane this is.
-        sync: wait for the others.
-        total: (f, a, b, c) -> their sums over all lanes.
-        any: (flag) -> whether it is set in any lane; waits for the others.
-        lowest: (f, value, index) -> the index of the lowest value of all lanes, the first of equals; NONE where all
-            are inf.
-        dot: (f, a, b, n) -> the product of the n numbers from a on and those from b on; in single precision all are
-            multiples of wide reads.
-    """
-
-    lanes: int
-    number: type
-    index: type
-    jit: Callable[[Function], Function]
-    lane: Function
-    sync: Function
-    total: Function
-    any: Function
+    lanes: int  # how many there are
+    number: type  # of numbers
+    index: type  # of indices; on a GPU unsigned, so that none is taken to count from the end
+    jit: Callable[[Function], Function]  # how a function is compiled that others call
+    lane: Function  # () -> which lane this is
+    sync: Function  # wait for the others
+    total: Function  # (f, a, b, c) -> their sums over all lanes
+    any: Function  # (flag) -> whether it is set in any lane; waits for the others
+    # (f, value, index) -> the index of the lowest value of all lanes, the first of equals; NONE where all are inf
     lowest: Function
+    # (f, a, b, n) -> the product of the n numbers from a on and those from b on; in single precision all are multiples
+    # of wide reads
     dot: Function
 
 

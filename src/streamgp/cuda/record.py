@@ -17,11 +17,14 @@ LARGEST_NUMBERS = {8: LARGEST, 4: 1e15}
 # Lengthscales: beyond, the origin follows a row that is learned; and beyond, single precision knows the places of the
 # other points too coarsely.
 FAR, TOO_FAR = 1e3, 1e5
+# Single precision: a basis point has at least this part of its variance given all others, since features are rounded
+# to eps / sqrt(floor).
+SINGLE_FLOOR = 1e-5
 MOST_DEFECT = 0.05  # of L K L' from I, beyond which a record is made anew
 LINE = 128  # bytes to which records are aligned
 
-# What a row is learned with, in units of the kernel: first what all models share, then what the model and the row
-# have of their own (row.py).
+# What a row is learned with, in units of the kernel: first what all models share, then what the model or the row has of
+# its own.
 SHARED = (
     "scale",  # W <- scale W + fresh I, beta <- mean_scale beta before a row is learned
     "fresh",
@@ -47,9 +50,6 @@ SCALE, FRESH, MEAN_SCALE, KAPPA, ROUNDING, NEGATIVE, UNRESOLVED, NOVELTY, NOISE,
 OWN_PARAMETERS = len(PARAMETERS) - len(SHARED)
 UNIT, PER_UNIT, SCALES = range(OWN_PARAMETERS, OWN_PARAMETERS + 3)
 
-# What rows have of their own, in the order of their columns, where they have anything.
-ROW_NOISE, ROW_TIME = range(2)
-
 # What is done with rows: nothing is learned; learned and counted; learned, when they were counted before.
 PREDICTED, COUNTED, LEARNED = range(3)
 
@@ -68,32 +68,15 @@ ROWS, POINTS, CHANGE, NEGATIVES, SKIPPED, UNRESOLVED_ROWS, REFRESHED, RESETS = r
 
 
 class Rows(NamedTuple):
-    """What a target runs for one model; f is its record with the scratch behind.
+    """What a target runs for one model; f is its record with the scratch behind."""
 
-    Args:
-        place: (f, x, origin, own, learned, counts) -> whether the points were moved; puts a row in units of the
-            kernel where predict() and learn() look for it.
-        predict: (f, parameters, shared) -> mean, latent variance, |phi|^2, phi'W phi.
-        learn: (f, parameters, y, mean, |phi|^2, phi'W phi, counts) -> whether the basis has changed.
-        off: (f, parameters, points) -> how far the record is from what it should be; not finite: broken.
-    """
-
+    meet: Callable[..., Any]  # (parameters, own, noise): before a row with a noise of its own
+    # (f, x, origin, own, learned, counts) -> whether the points were moved; puts a row in units of the kernel where
+    # predict() and learn() look for it
     place: Callable[..., Any]
-    predict: Callable[..., Any]
-    learn: Callable[..., Any]
-    off: Callable[..., Any]
-
-
-class Look(NamedTuple):
-    """Which models a call looks at when their rows are learned, among those that have rows: first, first + every, ...
-
-    Args:
-        first: of them.
-        every: 0: none is looked at.
-    """
-
-    first: int = 0
-    every: int = 0
+    predict: Callable[..., Any]  # (f, parameters, shared) -> mean, latent variance, |phi|^2, phi'W phi
+    learn: Callable[..., Any]  # (f, parameters, y, mean, |phi|^2, phi'W phi, counts) -> whether the basis has changed
+    off: Callable[..., Any]  # (f, parameters, points) -> how far the record is from what it should be; nan: broken
 
 
 class UnfitError(ValueError):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from streamgp.compiled import uncompiled
 from streamgp.cuda import covariance
 from streamgp.cuda.lanes import NONE, WARP, WIDE, Lanes
 from streamgp.cuda.record import (
@@ -34,11 +35,15 @@ from streamgp.cuda.record import (
     NEGATIVES,
     NOISE,
     NOVEL,
+    NOVELTY,
+    PER_UNIT,
     POINTS,
     REFRESHED,
     ROUNDING,
     SCALE,
     SCALES,
+    SHARED,
+    SINGLE_FLOOR,
     SKIPPED,
     TOO_FAR,
     UNRESOLVED,
@@ -53,23 +58,13 @@ Array = NDArray
 
 
 class BasisShape(NamedTuple):
-    """Of a model: what a compiled row is made for.
+    """Of a model: what a compiled row is made for."""
 
-    Args:
-        points: capacity.
-        width: inputs.
-        kernel: which stationary one, by its operation.
-        score: by which points leave (process/budget.py).
-        bytes: of a number.
-        outputs: which share W; one beta stands behind the other.
-    """
-
-    points: int
-    width: int
-    kernel: int
-    score: int
-    bytes: int
-    outputs: int = 1
+    points: int  # capacity
+    width: int  # inputs
+    kernel: int  # which stationary one, by its operation
+    score: int  # by which points leave (process/budget.py)
+    bytes: int  # of a number
 
     def build(self, on: Lanes) -> Rows:
         return build(on, self)
@@ -96,7 +91,7 @@ class BasisShape(NamedTuple):
         N, wide, line = self.coordinates, WIDE // self.bytes, LINE // self.bytes
         sizes = {
             "W": covariance.numbers(N),
-            "beta": N * self.outputs,
+            "beta": N,
             "held": N if self.scored else 0,  # diagonal of L'W L
             "basis": self.width * self.points,  # in lengthscales, one input after the other
             "L": self.points * self.stride,  # between two rows no more of its coordinates are in use
@@ -112,8 +107,8 @@ class BasisShape(NamedTuple):
     def scratch(self) -> dict[str, int]:
         """Where what does not outlive a row lies, behind a record; first the last rows of L."""
         N, wide = self.coordinates, WIDE // self.bytes
-        sizes = {"k": self.stride, "phi": 2 * N, "h": 2 * N, "psi": N, "alpha": N * self.outputs}
-        sizes |= {"q": N, "t": N, "means": self.outputs, "targets": self.outputs, "x": self.width}
+        sizes = {"k": self.stride, "phi": 2 * N, "h": 2 * N, "psi": N, "alpha": N}
+        sizes |= {"q": N, "t": N, "x": self.width}
         sizes |= {"meeting": 3 * (self.points // WARP + 1)}
         starts, at = {}, self.at["L"] + N * self.stride
         for name, size in sizes.items():
@@ -150,12 +145,12 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
     )
     X, L, W, BETA, HELD = (U(shape.at[name]) for name in ("basis", "L", "W", "beta", "held"))
     scratch = shape.scratch
-    K, PHI, H, V, P, PSI, ALPHA, Q, TT, SEEN, MEANS, TARGETS = (
-        U(scratch[name]) for name in ("k", "phi", "h", "v", "p", "psi", "alpha", "q", "t", "x", "means", "targets")
+    K, PHI, H, V, P, PSI, ALPHA, Q, TT, SEEN = (
+        U(scratch[name]) for name in ("k", "phi", "h", "v", "p", "psi", "alpha", "q", "t", "x")
     )
-    OUTPUTS = U(shape.outputs)  # the first has numbers of its own everywhere: mostly it is the only one
     entry, write_twice, times, learn_w, bend = covariance.build(on, shape.coordinates, shape.at["W"], scratch["h"])
     jit, lane, sync, total, lowest, dot = on.jit, on.lane, on.sync, on.total, on.lowest, on.dot
+    floor_of, own_noise = jit(uncompiled(budget.floor)), U(NOISE - len(SHARED))
     any_lane, largest, single = on.any, LARGEST_NUMBERS[shape.bytes], shape.bytes == 4
     scored, kernel, score_kind, first_scale = shape.scored, shape.kernel, shape.score, U(SCALES)
     zero, one, two, half, infinite, least = T(0), T(1), T(2), T(0.5), T(math.inf), T(1e-12)
@@ -173,6 +168,16 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         if kernel == MATERN32:
             return (one + root3 * r) * math.exp(-root3 * r)
         return (one + root5 * r + root5 * root5 * r2 * third) * math.exp(-root5 * r)
+
+    @jit
+    def meet(parameters: Array, own: Array, noise: Any) -> None:
+        """Write down what a row with a noise of its own is learned with, as process/row.py does; one lane does."""
+        noise *= own[PER_UNIT] * own[PER_UNIT]
+        kappa, least = float(parameters[KAPPA]), min(own[own_noise], noise)
+        floor = SINGLE_FLOOR if single else floor_of(kappa, least, False, False)
+        parameters[NOISE] = T(noise)
+        parameters[NOVEL] = T(max(float(parameters[NOVELTY]), floor) * kappa)
+        parameters[DISTINCT] = T(1.0 / (kappa * floor))
 
     @jit
     def place(f: Array, x: Array, origin: Array, own: Array, learned: Any, counts: Array) -> Any:
@@ -244,18 +249,8 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             f[PSI + j], f[ALPHA + j], f[Q + j] = psi, alpha, q
             if scored:
                 f[TT + j] = d
-            for o in range(u1, OUTPUTS):
-                alpha = zero
-                for i in range(N):
-                    alpha += f[L + i * S + j] * f[BETA + o * N + i]
-                f[ALPHA + o * N + j] = alpha
             j += lanes
         sync()
-
-    @jit
-    def error(f: Array, o: Any, mean_scale: Any) -> Any:
-        """Of an output that is not the first one."""
-        return f[TARGETS + o] - mean_scale * f[MEANS + o]
 
     @jit
     def hold(f: Array, scale: Any, fresh: Any, s: Any) -> None:
@@ -267,7 +262,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         sync()
 
     @jit
-    def admit(f: Array, n: Any, gamma2: Any, rest: Any, e: Any, scale: Any, fresh: Any, mean_scale: Any) -> None:
+    def admit(f: Array, n: Any, gamma2: Any, rest: Any, e: Any, scale: Any, fresh: Any) -> None:
         """The input becomes point n, with a coordinate of its own; columns() has seen the others. rest = s - gamma2."""
         gamma, s = math.sqrt(gamma2), rest + gamma2
         newest, corner = gamma * e / s, rest / (gamma2 * s)
@@ -279,8 +274,6 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             if scored:  # as score_output() of process/growing.py
                 f[HELD + j] = scale * f[HELD + j] + fresh * f[Q + j] + psi * psi * corner + (two * psi - d) * d / s
             f[ALPHA + j] -= psi / gamma * newest
-            for o in range(u1, OUTPUTS):
-                f[ALPHA + o * N + j] -= psi / gamma * (gamma * error(f, o, mean_scale) / s)
             f[Q + j] += psi * psi / gamma2
             j += lanes
         if lane() == u0:
@@ -288,9 +281,6 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             f[W + n] = rest / s
             f[BETA + n] = newest
             f[ALPHA + n], f[Q + n] = newest / gamma, one / gamma2
-            for o in range(u1, OUTPUTS):
-                f[BETA + o * N + n] = gamma * error(f, o, mean_scale) / s
-                f[ALPHA + o * N + n] = error(f, o, mean_scale) / s
             if scored:
                 f[HELD + n] = corner
         if n < M:
@@ -321,12 +311,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             denominator = f[Q + j]
             if score_kind != ERROR:
                 denominator = max(f[HELD + j], least * f[Q + j])
-            a = f[ALPHA + j]
-            square = a * a
-            for o in range(u1, OUTPUTS):
-                a = f[ALPHA + o * N + j]
-                square += a * a
-            missed = square / denominator
+            missed = f[ALPHA + j] * f[ALPHA + j] / denominator
             if score_kind != KL:
                 missed /= denominator
             if missed < value:
@@ -364,17 +349,6 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             write_twice(f, P, i, tau * f[PSI + i] - half * tau * tau * bent * f[V + i])
             f[BETA + i] -= tau * along * f[V + i]
             i += lanes
-        for o in range(u1, OUTPUTS):
-            along = zero
-            i = lane()
-            while i < N:
-                along += f[V + i] * f[BETA + o * N + i]
-                i += lanes
-            along, _, _ = total(f, along, zero, zero)
-            i = lane()
-            while i < N:
-                f[BETA + o * N + i] -= tau * along * f[V + i]
-                i += lanes
         sync()
         if scored:
             drop_held(f, last)
@@ -432,8 +406,6 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
                 j += lanes
         if lane() == u0:
             f[BETA + last] = zero
-            for o in range(u1, OUTPUTS):
-                f[BETA + o * N + last] = zero
             if scored:
                 f[HELD + r] = f[HELD + last]
                 f[HELD + last] = zero
@@ -504,16 +476,6 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             known += phi * h
             i += lanes
         square, mean, known = total(f, square, mean, known)
-        for o in range(u1, OUTPUTS):
-            other = zero
-            i = lane()
-            while i < N:
-                other += f[PHI + i] * f[BETA + o * N + i]
-                i += lanes
-            other, _, _ = total(f, other, zero, zero)
-            if lane() == u0:
-                f[MEANS + o] = other
-            sync()
         kappa = parameters[KAPPA]
         variance = min(max(known + max(kappa - square, zero), zero), kappa)
         return mean, variance, square, known
@@ -543,8 +505,6 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             h = scale * f[H + i] + fresh * f[PHI + i]
             write_twice(f, H, i, h)
             f[BETA + i] = mean_scale * f[BETA + i] + h * (e * gain)
-            for o in range(u1, OUTPUTS):
-                f[BETA + o * N + i] = mean_scale * f[BETA + o * N + i] + h * (error(f, o, mean_scale) * gain)
             i += lanes
         sync()
         novel = kappa > zero and gamma2 >= parameters[NOVEL]
@@ -559,7 +519,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             if scored:
                 hold(f, scale, fresh, s)
             return False
-        admit(f, n, gamma2, rest, e, scale, fresh, mean_scale)
+        admit(f, n, gamma2, rest, e, scale, fresh)
         shrink(f, parameters[DISTINCT], counts, n + u1)
         return True
 
@@ -583,12 +543,10 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             while i < N:
                 square += f[PHI + i] * f[PHI + i]
                 strange += (f[BETA + i] - f[BETA + i]) + (f[W + i] - f[W + i])
-                for o in range(u1, OUTPUTS):
-                    strange += f[BETA + o * N + i] - f[BETA + o * N + i]
                 i += lanes
             square, strange, _ = total(f, square, strange, zero)
             worst = max(worst, abs(square / kappa - one)) + strange
             b += u1
         return worst
 
-    return Rows(place, predict, learn, off)
+    return Rows(meet, place, predict, learn, off)

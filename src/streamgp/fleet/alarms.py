@@ -81,13 +81,7 @@ def limit_of(probability: float) -> float:
 
 
 class Watch:
-    """Judges the rows of all models of a fleet.
-
-    Args:
-        rate: from fleet_rate().
-        size: how many models there are.
-        outputs: of each.
-    """
+    """Judges the rows of all models of a fleet."""
 
     def __init__(self, rate: tuple[float, float], size: int, outputs: int) -> None:
         self._rate, self.outputs = rate, outputs
@@ -105,9 +99,9 @@ class Watch:
         compile_now(surprise.judge_together, surprise.count_together, surprise.mean_gaps)
 
     @property
-    def by_time(self) -> bool:
-        """Whether the budget is one of time."""
-        return self._rate[1] > 0
+    def noted(self) -> int:
+        """Alarms so far."""
+        return int(self._named["noted"][0])
 
     def judge(
         self,
@@ -117,14 +111,7 @@ class Watch:
         Y: FloatArray,
         conditions: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
-        """Judge at most one row of each model by its prediction.
-
-        Args:
-            models: (n,) ids.
-            rows: (n,) their numbers.
-            prediction: (n, p) before the targets came.
-            Y: (n, p).
-            conditions: of the rows (contract/conditions.py); None: there are none.
+        """Judge at most one row of each model, by its number and what was predicted before its target came.
 
         Returns:
             Surprises and kinds, (2, n, p), and the surprise from which on rows are spikes, as of Alarms.
@@ -140,15 +127,29 @@ class Watch:
         kinds = np.zeros(len(Z), dtype=np.int64)
         judged = np.flatnonzero(~np.isnan(nats))
         budget = self._budget(len(judged), time)
+        allowed = surprise.SPIKES * budget
         if budget > 0 and len(judged):
-            self._tell(judged, budget, streams, nats, found, changes, kinds)
-        allowed = surprise.SPIKES * budget / max(len(judged), 1)
+            pace, size = named["progress"][surprise.PACE :][:1], len(named["units"])
+            spikes = discoveries(np.exp(-nats[judged]), level_of(allowed * math.exp(pace[0])))
+            paid = surprise.PAID * (allowed - np.count_nonzero(spikes))
+            pace[0] = np.clip(pace[0] + paid, -surprise.MOST_PAID, surprise.MOST_PAID)
+            kinds[judged[spikes]] = surprise.SPIKE
+            of_all = surprise.CHANGES * budget * size / len(judged)
+            changed = judged[e_discoveries(found[judged], of_all, size)]
+            kinds[changed] = changes[changed]
+            named["units"][streams[changed]] = named["evidence"][streams[changed]] = 0.0
+        allowed /= max(len(judged), 1)
         Z[(kinds > 0) & (nats > surprise.BROKEN * limit_of(allowed))] = np.nan
         kept = (1.0 - 1.0 / MEMORY) ** (len(Z) / len(named["units"]))
         surprise.count_together(Z, kept, named["counts"], named["progress"])
         changed = kinds > surprise.SPIKE
         nats[changed] = np.log(found[changed])  # what was compared with the budget
-        self._note(models, rows, kinds.reshape(-1, p), nats.reshape(-1, p), Y, prediction, time)
+        for at in np.flatnonzero(kinds != surprise.NONE):
+            t, j = divmod(int(at), p)
+            when = np.nan if time is None else time[t]
+            event = models[t], rows[t], kinds[at], nats[at], Y[t, j], prediction.mean[t, j], j, when
+            named["events"][named["noted"][0] % HISTORY] = event
+            named["noted"] += 1
         # Of k discoveries the least one may be k times as probable as a single one (Benjamini and Hochberg).
         limit = limit_of(allowed * max(int(np.count_nonzero(kinds == surprise.SPIKE)), 1))
         return np.array([nats, kinds]).reshape(2, -1, p), limit
@@ -162,43 +163,6 @@ class Watch:
         means = np.empty(len(times))
         surprise.mean_gaps(self._named["clock"], times, means)
         return float(min(per_second * means[-1] * judged / self.outputs, MOST_RATE))
-
-    def _tell(
-        self,
-        judged: np.ndarray,
-        budget: float,
-        streams: np.ndarray,
-        nats: FloatArray,
-        found: FloatArray,
-        changes: FloatArray,
-        kinds: np.ndarray,
-    ) -> None:
-        named, progress = self._named, self._named["progress"]
-        allowed = surprise.SPIKES * budget
-        spikes = discoveries(np.exp(-nats[judged]), level_of(allowed * math.exp(progress[surprise.PACE])))
-        paid = surprise.PAID * (allowed - np.count_nonzero(spikes))
-        progress[surprise.PACE] = np.clip(progress[surprise.PACE] + paid, -surprise.MOST_PAID, surprise.MOST_PAID)
-        kinds[judged[spikes]] = surprise.SPIKE
-        of_all = surprise.CHANGES * budget * len(named["units"]) / len(judged)
-        changed = judged[e_discoveries(found[judged], of_all, len(named["units"]))]
-        kinds[changed] = changes[changed]
-        named["units"][streams[changed]] = named["evidence"][streams[changed]] = 0.0
-
-    def _note(
-        self,
-        models: np.ndarray,
-        rows: np.ndarray,
-        kinds: np.ndarray,
-        nats: FloatArray,
-        Y: FloatArray,
-        prediction: Prediction,
-        time: FloatArray | None,
-    ) -> None:
-        for t, j in np.argwhere(kinds != surprise.NONE):
-            when = np.nan if time is None else time[t]
-            event = models[t], rows[t], kinds[t, j], nats[t, j], Y[t, j], prediction.mean[t, j], j, when
-            self._named["events"][self._named["noted"][0] % HISTORY] = event
-            self._named["noted"] += 1
 
     def events(self) -> list[Alarm]:
         """The last alarms, oldest first."""

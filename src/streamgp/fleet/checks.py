@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from streamgp.contract import inputs, passing
 from streamgp.contract.conditions import NOISE, TIME
-from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices
 from streamgp.fleet.models import Models
-from streamgp.fleet.rows import Arrival, Rows, go_back, noises, times
+from streamgp.fleet.rows import Arrival, Rows, noises, times
 from streamgp.settings import FloatArray
 
+Result = TypeVar("Result")
 ROWS_PER_CHECK = 50_000  # for which a thread is worth its start
 
 
@@ -34,16 +33,6 @@ def _refuse_numbers(models: Models, rows: Rows) -> None:
             list(pool.map(lambda part: passing.refuse_unfit(models._recipe, part.X, part.Y), rows.cut(parts)))
 
 
-@contextmanager
-def unfit_rows_named(models: Models, rows: Rows) -> Iterator[None]:
-    """Where an engine that checks rows itself refuses some: say which."""
-    try:
-        yield
-    except UnfitError as error:
-        refuse(models, rows.grouped())
-        raise ValueError(str(error)) from None
-
-
 def conditions(models: Models, rows: Rows, came: Arrival, noise: Any, time: Any) -> FloatArray | None:
     """The conditions of rows, checked (contract/conditions.py)."""
     recipe = models._recipe
@@ -54,46 +43,43 @@ def conditions(models: Models, rows: Rows, came: Arrival, noise: Any, time: Any)
     if noise is not None:
         if models._together and (why := recipe._cannot("weigh", p)):  # other models say so themselves
             raise ValueError(why)
-        given = rows._replace(conditions=noises(noise, came, p))
-        _by_model(given, lambda part: _noises(models, part))
-        result[:, NOISE:] = _noises(models, given)
+        Y = np.full((len(rows.X), p), np.nan) if rows.Y is None else rows.Y
+        given = rows._replace(Y=Y, conditions=noises(noise, came, p))
+
+        def checked(part: Rows) -> FloatArray:
+            assert part.Y is not None
+            return inputs.noises(part.conditions, ~np.isnan(part.Y), recipe._shared, many=len(part.X) > 1)
+
+        result[:, NOISE:] = _by_model(given, checked)
     if time is not None:
         result[:, TIME] = times(time, came)
-    if recipe._needs_time and models._together:
-        for j in go_back(rows, result[:, TIME], models._clock())[:1].tolist():
-            wrong = rows._replace(conditions=result).between(j, j + 1)
-            _by_model(wrong, lambda part: _refuse_times(models, part, time is None))
+    if recipe._needs_time and rows.Y is not None:
+        refuse_times(models, rows._replace(conditions=result), without=time is None)
     return result
 
 
-def _noises(models: Models, rows: Rows) -> FloatArray:
-    """The noises of rows, which stand for their conditions, checked."""
-    learned = np.zeros((len(rows.X), models._shape.p or 1), dtype=bool) if rows.Y is None else ~np.isnan(rows.Y)
-    return inputs.noises(rows.conditions, learned, models._recipe._shared, many=len(rows.X) > 1)
-
-
-def _refuse_times(models: Models, rows: Rows, without: bool) -> None:
-    """Say what is wrong with the times of one model."""
-    assert rows.conditions is not None
-    assert rows.Y is not None
-    time, learned = None if without else rows.conditions[:, TIME], np.asarray((~np.isnan(rows.Y)).any(axis=1))
-    models._single(int(rows.models[0]))._refuse_times(time, learned, len(learned) > 1)
-
-
-def refuse_past(models: Models, rows: Rows) -> None:
-    """Refuse times before what a model with a kernel over time has learned; models of any kind do so themselves."""
-    if not models._together or models._recipe._moment() is None:
+def refuse_times(models: Models, rows: Rows, without: bool = False) -> None:
+    """Refuse times before those that were learned, and learned rows without; models of any kind do so themselves."""
+    if not models._together:
         return
     assert rows.conditions is not None
-    time, clock = rows.conditions[:, TIME], np.repeat(models._clock()[rows.models], np.diff(rows.starts))
-    for row in np.flatnonzero(~np.isfinite(time) | (time < clock))[:1].tolist():
+    time, before = rows.conditions[:, TIME], rows.each(models._clock())
+    counted = np.arange(len(time))
+    if rows.Y is not None:  # of the rows that are learned each comes after the one before it
+        counted = np.flatnonzero((~np.isnan(rows.Y)).any(axis=1))
+        later = np.diff(np.searchsorted(rows.starts, counted, side="right"), prepend=-1) == 0
+        before[counted[later]] = time[counted[:-1][later[1:]]]
+    wrong = counted[~np.isfinite(time[counted]) | (time[counted] < before[counted])]
+    for row in wrong[:1].tolist():
         j = int(np.searchsorted(rows.starts, row, side="right")) - 1
-        _by_model(rows.between(j, j + 1), lambda part: _past_of_one(models, part))
-
-
-def _past_of_one(models: Models, rows: Rows) -> None:
-    assert rows.conditions is not None
-    passing.conditions_at(models._single(int(rows.models[0])), rows.conditions[:, TIME], len(rows.X), many=True)
+        part, model = rows.between(j, j + 1), int(rows.models[j])
+        assert part.conditions is not None
+        learned = None if part.Y is None else np.asarray((~np.isnan(part.Y)).any(axis=1))
+        given, many = None if without else part.conditions[:, TIME], learned is None or len(learned) > 1
+        try:
+            models._single(model)._refuse_times(given, learned, many)
+        except ValueError as error:
+            raise ValueError(f"model {model}: {error}") from None
 
 
 def refuse_no_time(models: Models, rows: Rows) -> None:
@@ -108,10 +94,10 @@ def refuse_no_time(models: Models, rows: Rows) -> None:
         )
 
 
-def _by_model(rows: Rows, check: Callable[[Rows], object]) -> None:
+def _by_model(rows: Rows, check: Callable[[Rows], Result]) -> Result:
     """Check rows of many models at once; the first model whose rows are refused says why."""
     try:
-        check(rows)
+        return check(rows)
     except ValueError:
         for j, model in enumerate(rows.models.tolist()):
             try:

@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from streamgp.contract import passing
-from streamgp.contract.lanes import ISSUE, LEARN, TAKE, TRACK, Lanes, listed
+from streamgp.contract.lanes import LEARN, PREDICT, Lanes, listed
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction, joined
 from streamgp.contract.saved import refuse_unlike
-from streamgp.contract.stackable import on, put, stands_for_many, take
-from streamgp.fleet.rows import Rows
+from streamgp.contract.stackable import on, put, take
+from streamgp.contract.within import by_place, check_numbers, family
+from streamgp.fleet.rows import Predicted, Rows, joined
 from streamgp.fleet.workers import Workers
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
-
-Result = TypeVar("Result")
-
-CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
+from streamgp.wrappers.standardize import Standardize
 
 # Room for models to come, as a share of those there are: adding them one by one then copies each a few times only. It
 # takes no memory before it is used.
 SPARE = 0.25
 
 
-def fits(model: StreamModel) -> bool:
-    """Whether one object can stand for many models like this one."""
-    return stands_for_many(model)
-
-
 class CpuEngine:
-    """One model that stands for all, and runs their rows, the models shared out among threads.
-
-    Args:
-        model: of the recipe, prepared for the shape of the rows, with nothing learned.
-        size: how many models there are.
-        threads: that run models at the same time.
-    """
+    """One model that stands for all, and runs their rows, the models shared out among threads."""
 
     def __init__(self, model: StreamModel, size: int, threads: int) -> None:
         self._blank, self._model = self._prepared(model), self._prepared(model)
         self._workers = Workers(threads)
-        self._stack = [(one, self._places_of(one)) for one in self._model._family()]
+        *_, self._process = family(self._model)
+        self._rooms = [(one, self._places_of(one)) for one in family(self._model)]
         self.size = 0
         self.add(size)
 
-    checks_rows = False
+    _checked_at_once = 1000  # models of a file: some numbers more for each
 
     def _prepared(self, model: StreamModel) -> StreamModel:
         """A model of the same recipe and shape that has learned nothing."""
@@ -58,61 +43,35 @@ class CpuEngine:
 
     def _places_of(self, one: Any) -> Any:
         """Where the numbers of all models like one of the family are."""
-        return Places(one._stack())
+        return Places(one._numbers.stack)
 
     # Rows.
 
-    def advance(self, rows: Rows, report: bool) -> Prediction | None:
-        """Take rows that have been checked: predict each if asked to, then learn it; predictions are (n, p)."""
-
-        def learned(model: Any, part: Rows) -> Prediction:
-            Y = np.full((len(part.X), model._p or 1), np.nan) if part.Y is None else part.Y
-            ops = listed(len(part.X), TRACK if report else TAKE)
-            return _told(model, model._pass(ops, part.X, model._screened(Y), part.conditions, None))
-
-        parts = self._each_part(rows, learned)
-        return joined(parts) if report else None
-
-    def predict(self, rows: Rows) -> Prediction:
-        """Predict rows that would each come next."""
-        return joined(
-            self._each_part(rows, lambda model, part: _told(model, passing.predicted(model, part.X, part.conditions)))
-        )
-
-    def _each_part(self, rows: Rows, work: Callable[[Any, Rows], Result]) -> list[Result]:
-        return self._workers.share(rows, lambda part: work(self._on(part), part))
-
-    def _on(self, rows: Rows) -> Any:
-        """The model that stands for those whose rows these are."""
-        return on(self._model, Lanes(rows.models, rows.starts))
-
-    # Late targets, at most one row of each model in a call.
-
-    def kept_width(self) -> int:
-        """How many numbers are kept of a row that waits for its target."""
-        return (self._model._shape.d or 0) + self._model._kept_width
-
-    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """Predict rows and advance memories by them; also what it takes to learn each row later, (n, numbers)."""
-        model, d = self._on(rows), rows.X.shape[1]
-        kept = np.full((len(rows.X), self.kept_width()), np.nan)
-        kept[:, :d] = rows.X
-        columns: FloatArray = model._pass(listed(len(rows.X), ISSUE), rows.X, None, None, kept[:, d:])
-        return columns, kept
-
-    def resolve(self, rows: Rows, kept: FloatArray) -> None:
-        """Learn rows whose targets came late, as they were when they were issued.
+    def run(self, rows: Rows, kind: int, kept: FloatArray | None = None) -> Predicted:
+        """Do the same operation on each row (contract/lanes.py); the columns of its prediction, in order.
 
         Args:
-            rows: of which only models, Y and conditions count; the inputs are among what is kept.
-            kept: what issue() returned.
+            rows: of which a model has one at most where something is kept of it.
+            kind: of the operation.
+            kept: (n, kept_width) of rows that wait for their targets, besides their inputs; None: none does.
         """
-        model, d = self._on(rows), self._model._shape.d or 0
-        ops, X = listed(len(kept), LEARN), np.ascontiguousarray(kept[:, :d])
-        model._pass(ops, X, model._screened(rows.Y), rows.conditions, kept[:, d:])
 
-    def undo_of(self, rows: Rows) -> None:
-        """Nothing: rows that have been checked are learned."""
+        def done(part: Rows) -> FloatArray:
+            model, Y = on(self._model, Lanes(part.models, part.starts)), None
+            if kind & LEARN:
+                Y = np.full((len(part.X), model._p or 1), np.nan) if part.Y is None else model._screened(part.Y)
+            columns: FloatArray = model._pass(listed(len(part.X), kind), part.X, Y, part.conditions, kept)
+            return columns
+
+        if kept is not None:
+            return done(rows)
+        parts = self._workers.share(rows, done)
+        return joined(parts) if kind & PREDICT else []
+
+    @property
+    def kept_width(self) -> int:
+        width: int = self._model._kept_width
+        return width
 
     # Models.
 
@@ -126,31 +85,24 @@ class CpuEngine:
 
     def add(self, count: int) -> None:
         """Add models at the end that have learned nothing."""
-        for one, places in self._stack:
+        for one, places in self._rooms:
             places.add(count)
-            one._restack(places.arrays)
+            one._numbers.stack = places.arrays
         self.size += count
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
-        for one, places in self._stack:
+        for one, places in self._rooms:
             places.keep(which)
-            one._restack(places.arrays)
+            one._numbers.stack = places.arrays
         self.size = len(which)
 
     # What can be read.
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return self._named()
-
-    def _named(self) -> dict[str, np.ndarray]:
         """The state by the names that it has in a single model, each array with a leading axis for the models."""
-        named: dict[str, np.ndarray] = {}
-        prefix = ""
-        for one in self._model._family():
-            named |= {f"{prefix}{name}": array for name, array in one._stacked_arrays().items()}
-            prefix += "inner."
-        return named
+        found = ((place, one._numbers.stacked()) for place, one in by_place(self._model))
+        return {f"{place}{name}": array for place, named in found for name, array in named.items()}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         arrays = self.arrays()
@@ -159,31 +111,15 @@ class CpuEngine:
             array[...] = saved[name]
 
     def check_restored(self) -> None:
-        """Refuse restored states that no stream leads to, many models at once where the models can."""
-        if any(type(one)._check_restored is not StreamModel._check_restored for one in self._model._family()):
-            single = CpuEngine._prepared(self, self._blank)
-            for i in range(self.size):
-                self.take(i, single)
-                single._check_restored()
-            return
-        named = self._named()
-        for start in range(0, self.size, CHECKED_AT_ONCE):
-            prefix = ""
-            for one in self._model._family():
-                inner = f"{prefix}inner."
-                one._check_numbers(
-                    {
-                        name.removeprefix(prefix): array[start : start + CHECKED_AT_ONCE]
-                        for name, array in named.items()
-                        if name.startswith(prefix) and not name.startswith(inner)
-                    }
-                )
-                prefix = inner
+        """Refuse restored states that no stream leads to."""
+        for one in family(self._model):
+            for start in range(0, self.size, self._checked_at_once):
+                check_numbers(one, start, start + self._checked_at_once)
+            one._check_restored()
 
     def _counters(self) -> np.ndarray:
         """The counters of the processes, which are the innermost models."""
-        *_, process = self._model._family()
-        counters: np.ndarray = process._numbers.records["counters"]
+        counters: np.ndarray = self._process._numbers.records["counters"]
         return counters
 
     def rows_seen(self) -> np.ndarray:
@@ -191,8 +127,7 @@ class CpuEngine:
 
     def clock(self) -> FloatArray:
         """When each model learned last; -inf: never."""
-        *_, process = self._model._family()
-        clock = process._numbers.stacked_array("clock")[:, 0]
+        clock = self._process._numbers.stacked_array("clock")[:, 0]
         last: FloatArray = np.where(np.isnan(clock), -np.inf, clock).max(axis=1)
         return last
 
@@ -200,24 +135,17 @@ class CpuEngine:
         """Repairs, an array with a number for each model."""
         counters = self._counters()
         counts: dict[str, np.ndarray] = {name: np.array(counters[name]) for name in counters.dtype.names or ()}
-        counts |= self._fill_values()
+        for one in family(self._model):
+            if isinstance(one, Standardize):
+                counts["fill_values"] = one._numbers["screen"][:, :, outliers.REFUSED].sum(axis=1).astype(np.int64)
         none = np.zeros(self.size, dtype=np.int64)
         return Health(*(counts.get(name, none) for name in Health._fields))  # type: ignore[arg-type]
 
-    def _fill_values(self) -> dict[str, Any]:
-        """What Standardize counts, if there is one."""
-        for name, array in self._named().items():
-            if name.removeprefix("inner.") == "screen":
-                return {"fill_values": array[:, :, outliers.REFUSED].sum(axis=1).astype(np.int64)}
-        return {}
-
     def broken(self) -> np.ndarray:
         """The ids of models with a number that is not finite where it has to be."""
-        *around, process = self._model._family()
-        prefix, wrong = "inner." * len(around), np.zeros(self.size, dtype=bool)
-        for name, array in self.arrays().items():
-            own = name.removeprefix(prefix)
-            if name.startswith(prefix) and own in vars(process._numbers.state) and own not in process._may_overflow:
+        numbers, wrong = self._process._numbers, np.zeros(self.size, dtype=bool)
+        for name, array in numbers.stacked().items():
+            if name in vars(numbers.state) and name not in self._process._may_overflow:
                 wrong |= ~np.isfinite(array).reshape(self.size, -1).all(axis=1)
         return np.flatnonzero(wrong)
 
@@ -230,11 +158,7 @@ class CpuEngine:
 
 
 class Places:
-    """The numbers of models of a kind, in arrays with room for models to come.
-
-    Args:
-        blank: those of one that has learned nothing, (1, ...) each.
-    """
+    """The numbers of models of a kind, in arrays with room for models to come."""
 
     def __init__(self, blank: list[np.ndarray]) -> None:
         self._blank, self._size = [array.copy() for array in blank], 0
@@ -271,9 +195,3 @@ def _fill(places: np.ndarray, blank: np.ndarray) -> None:
     flat = blank.ravel()
     (where,) = flat.view(np.int64).nonzero()  # -0.0 is not zero in every bit
     places.reshape(len(places), flat.size)[:, where] = flat[where]
-
-
-def _told(model: Any, columns: FloatArray) -> Prediction:
-    """The prediction of all rows, (n, p) each column."""
-    prediction: Prediction = model._told(list(columns))
-    return prediction

@@ -1,209 +1,194 @@
-"""EachEngine: the models of a fleet as they are alone, one object for each."""
+"""EachEngine: the models of a fleet as they are alone, one object for each, here or in processes of their own."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.contract import atomic, passing
-from streamgp.contract.conditions import NOISE, TIME, WEIGHT
-from streamgp.contract.lanes import ISSUE, LEARN, ONE
-from streamgp.contract.loading import resume
+from streamgp.contract.atomic import uninterrupted
+from streamgp.contract.lanes import PREDICT
 from streamgp.contract.model import Health, StreamModel
-from streamgp.contract.prediction import Prediction, joined
-from streamgp.contract.snapshot import SnapshotError, encoded_state, packed, unpacked
-from streamgp.fleet.rows import Rows
+from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract.within import family, rebuild
+from streamgp.fleet.holder import BEGIN, Holder
+from streamgp.fleet.remote import Remotes
+from streamgp.fleet.rows import Predicted, Rows, joined
 from streamgp.settings import FloatArray
 
-Result = TypeVar("Result")
-Known = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays and structure, see Saved
+MODELS_EACH = 16  # that are worth a process, where nobody says how many there are to be
+
+
+def how_many(model: StreamModel, size: int, threads: int | None, cores: int) -> int:
+    """How many processes are to hold models like this one; 1: they stay in this one."""
+    if not can_be_sent(model):
+        return 1
+    return max(1, min(cores, size // MODELS_EACH) if threads is None else min(threads, size))
+
+
+def can_be_sent(model: StreamModel) -> bool:
+    """Whether another process can be sent a model: it finds the classes, and settings have no functions."""
+    if any(type(one).__module__ == "__main__" for one in family(model)):
+        return False
+    try:
+        pickle.dumps(model)
+    except Exception:
+        return False
+    return True
+
+
+class Share(NamedTuple):
+    """Rows of the models that one process holds."""
+
+    process: int
+    rows: Rows
+    models: np.ndarray  # which of the models of all rows these are
+    where: np.ndarray  # the rows are among all
 
 
 class EachEngine:
-    """Holds models of any kind and calls them one by one.
+    """Shares out models of any kind among processes; one holds them here.
 
-    Args:
-        model: of the recipe, prepared for the shape of the rows, with nothing learned.
-        size: how many models there are.
+    Python runs one thread at a time, except within compiled calls: models with many parts gain little from several
+    threads.
     """
 
-    def __init__(self, model: StreamModel, size: int) -> None:
-        self._model = model
-        self._models: list[StreamModel | None] = [None] * size  # None: nobody has looked for it yet
-
-    checks_rows = False
-    busy_with = -1  # the model that was called last
+    def __init__(self, model: StreamModel, size: int, processes: int = 1) -> None:
+        self._model, self._processes = model, processes
+        self._here, self._remotes = Holder(), Remotes(processes) if processes > 1 else None
+        self._held_by = np.arange(size) % processes  # the number of its process, of each model
+        self._ask_all(BEGIN, model, size)
 
     # Rows.
 
-    def advance(self, rows: Rows, report: bool) -> Prediction | None:
-        rows = self._checked(rows)
+    def run(self, rows: Rows, kind: int, kept: FloatArray | None = None) -> Predicted:
+        shares = self._shares(rows)
+        given = [(share.rows, kind, None if kept is None else kept[share.models]) for share in shares]
+        answers = self._ask_for(shares, "run", *given)
+        for share, (_, lines) in zip(shares, answers, strict=True):
+            if kept is not None:
+                kept[share.models] = lines
+        if not kind & PREDICT:
+            return []
+        return joined([columns for columns, _ in answers], [share.where for share in shares])
 
-        def learned(model: Any, own: Rows) -> Prediction:
-            columns = passing.learn(model, own.X, own.Y, report, own.conditions)
-            told: Prediction = model._told(list(columns))
-            return told
-
-        found = self._run(rows, learned)
-        return joined(found) if report else None
-
-    def predict(self, rows: Rows) -> Prediction:
-
-        def predicted(model: Any, own: Rows) -> Prediction:
-            told: Prediction = model._told(list(passing.predicted(model, own.X, _times_ahead(model, own))))
-            return told
-
-        return joined(self._run(rows, predicted))
-
+    @property
     def kept_width(self) -> int:
-        return (self._model._shape.d or 0) + self._model._kept_width
-
-    def issue(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        def issued(model: Any, own: Rows) -> tuple[FloatArray, FloatArray]:
-            line, d = np.full((1, self.kept_width()), np.nan), own.X.shape[1]
-            line[:, :d] = own.X
-            return model._pass(ONE[ISSUE], own.X, None, None, line[:, d:]), line
-
-        columns, kept = zip(*self._run(rows, issued), strict=True)
-        return np.concatenate(columns, axis=1), np.concatenate(kept)
-
-    def resolve(self, rows: Rows, kept: FloatArray) -> None:
-        rows = self._checked(rows)
-        places = {int(i): j for j, i in enumerate(rows.models)}
-
-        def learn(model: StreamModel, own: Rows) -> None:
-            assert own.Y is not None
-            line, d = kept[places[int(own.models[0])], None], own.X.shape[1]
-            x, Y = np.ascontiguousarray(line[:, :d]), model._screened(own.Y)
-            model._pass(ONE[LEARN], x, Y, own.conditions, line[:, d:])
-
-        self._run(rows, learn)
-
-    def _checked(self, rows: Rows) -> Rows:
-        """Rows under conditions that every model takes."""
-        return rows if rows.conditions is None else rows._replace(conditions=np.vstack(self._run(rows, _conditions)))
-
-    def _run(self, rows: Rows, work: Callable[[StreamModel, Rows], Result]) -> list[Result]:
-        """What the work returns of each model and its rows, in their order."""
-        found = []
-        for j, i in enumerate(rows.models.tolist()):
-            self.busy_with = i
-            try:
-                found.append(work(self._one(i), rows.between(j, j + 1)))
-            except ValueError as error:
-                raise ValueError(f"model {i}: {error}") from error
-        return found
-
-    def _one(self, i: int) -> StreamModel:
-        """Model i, for the rows that are known by now."""
-        model, shape = self._models[i], self._model._shape
-        if model is None:
-            model = self._models[i] = self._model.clone()
-        if model._shape != shape:
-            model._prepare(shape)
-        return model
+        return self._model._kept_width
 
     def undo_of(self, rows: Rows) -> Callable[[], None] | None:
-        return None if self.cannot_fail(rows) else self.undo_by_copies(rows)
-
-    def cannot_fail(self, rows: Rows) -> bool:
-        """Whether rows that have been checked are learned, and copies of the models would cost more than that."""
-        if self._model._one_step:
-            return True
-        shape, models = self._model._shape, [self._models[i] for i in rows.models.tolist()]
-        if not shape.certain or len(rows.X) != len(models):
-            return False
-        return all(model is not None and model._shape == shape and not model._may_fail() for model in models)
-
-    def undo_by_copies(self, rows: Rows) -> Callable[[], None]:
-        """What brings the models of rows back to their present state, of which it has copies."""
-        before = list(self._models)
-        found = [atomic.undo_of(model) for i in rows.models.tolist() if (model := before[i]) is not None]
+        """What brings the models of rows back to their present state; None: no row that was checked can fail."""
+        shares = self._shares(rows)
+        given = [(share.rows,) for share in shares]
+        if all(self._ask_for(shares, "cannot_fail", *given)):
+            return None
+        self._ask_for(shares, "keep_copies", *given)
 
         def undo() -> None:
-            self._models = before
-            for one in found:
-                one()
+            self._ask_for(shares, "undo", *((),) * len(shares))
 
         return undo
+
+    def _shares(self, rows: Rows) -> list[Share]:
+        """The rows of each process that has some."""
+        if self._remotes is None:
+            return [Share(0, rows, np.arange(len(rows.models)), np.arange(len(rows.X)))]
+        held_by, shares = self._held_by[rows.models], []
+        for k in np.unique(held_by).tolist():
+            models = np.flatnonzero(held_by == k)
+            some, where = rows.of(models)
+            shares.append(Share(k, some, models, where))
+        return shares
+
+    # Requests, each the name of a method with what it takes.
+
+    def _ask_for(self, shares: list[Share], name: str, *given: tuple[Any, ...]) -> list[Any]:
+        """What the processes of shares answer."""
+        return self._ask({share.process: (name, *each) for share, each in zip(shares, given, strict=True)})
+
+    def _ask_all(self, *request: Any) -> list[Any]:
+        return self._ask(dict.fromkeys(range(self._processes), request))
+
+    def _ask_holder(self, i: int, *request: Any) -> Any:
+        """What the process that holds model i answers."""
+        (answer,) = self._ask({int(self._held_by[i]): request})
+        return answer
+
+    def _ask(self, requests: dict[int, tuple[Any, ...]]) -> list[Any]:
+        if self._remotes is None:
+            return [getattr(self._here, name)(*given) for name, *given in requests.values()]
+        return self._remotes.ask(self._model._shape, requests)
 
     # Models.
 
     @property
     def size(self) -> int:
-        return len(self._models)
+        return len(self._held_by)
 
     def take(self, i: int, model: StreamModel) -> None:
-        take_over(model, self.known_of(i))
-
-    def known_of(self, i: int) -> Known | None:
-        """What model i knows; None: nothing."""
-        model = self._models[i]
-        return None if model is None else model._knowledge()[1:]
+        if (known := self._ask_holder(i, "known_of", i)) is not None:
+            arrays, structure = known
+            rebuild(model, structure)
+            model._restore(arrays)
 
     def put(self, i: int, model: StreamModel) -> None:
-        self._models[i] = model
+        self._ask_holder(i, "put", i, model)
 
     def add(self, count: int) -> None:
-        self._models += [None] * count
+        with uninterrupted():
+            self._ask_all("add", count)
+            self._held_by = np.concatenate([self._held_by, self._fewest(count)])
+
+    def _fewest(self, count: int) -> np.ndarray:
+        """The processes that are to hold this many more models: those that have the fewest."""
+        held, found = np.bincount(self._held_by, minlength=self._processes), np.empty(count, dtype=np.int64)
+        for j in range(count):
+            found[j] = np.argmin(held)
+            held[found[j]] += 1
+        return found
 
     def keep(self, which: np.ndarray) -> None:
-        self._models = [self._models[i] for i in which.tolist()]
+        with uninterrupted():
+            self._ask_all("keep", which)
+            self._held_by = self._held_by[which]
 
     # What can be read.
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return as_arrays(self.written(range(self.size)))
+    def _held(self) -> list[np.ndarray]:
+        """The models that each process holds."""
+        return [np.flatnonzero(self._held_by == k) for k in range(self._processes)]
 
-    def written(self, which: Iterable[int]) -> list[bytes]:
-        """What some of the models know, as bytes."""
-        blank = _written(self._model)
-        return [blank if (model := self._models[i]) is None else _written(model) for i in which]
+    def arrays(self) -> dict[str, np.ndarray]:
+        own, written = self._held(), [b""] * self.size
+        answers = self._ask({k: ("written", some.tolist()) for k, some in enumerate(own)})
+        for some, answer in zip(own, answers, strict=True):
+            for i, one in zip(some.tolist(), answer, strict=True):
+                written[i] = one
+        return as_arrays(written)
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        self.read(dict(enumerate(as_written(saved, self.size))))
-
-    def read(self, written: dict[int, bytes]) -> None:
-        """Take over what some of the models know, as bytes."""
-        blank = _written(self._model)
-        for i, one in written.items():
-            if one != blank:
-                model = self._model.clone()
-                resume(model, self._model._shape, *unpacked(one), {})
-                self._models[i] = model
+        written = as_written(saved, self.size)
+        self._ask({k: ("read", {i: written[i] for i in some.tolist()}) for k, some in enumerate(self._held())})
 
     def check_restored(self) -> None:
         """Each was checked when it was restored."""
 
     def rows_seen(self) -> np.ndarray:
-        return np.array([0 if model is None else model.rows_seen for model in self._models], dtype=np.int64)
+        return np.asarray(np.sum(self._ask_all("rows_seen"), axis=0))  # 0 of models that another one holds
 
     def health(self) -> Health:
-        found = [Health() if model is None else model.health for model in self._models]
-        counts = np.array(found, dtype=np.int64).reshape(self.size, len(Health._fields))
-        return Health(*counts.T)
+        return Health(*np.sum(self._ask_all("health"), axis=0))
 
     def broken(self) -> np.ndarray:
         """The ids of models in a state that no snapshot may have."""
-        return np.array([i for i, model in enumerate(self._models) if model and _broken(model)], dtype=np.int64)
+        return np.sort(np.concatenate(self._ask_all("broken")))
 
     def refresh(self) -> np.ndarray:
         """Let broken models start again; their ids."""
-        wrong = self.broken()
-        for i in wrong.tolist():
-            self._models[i] = None
-        return wrong
-
-
-def take_over(model: StreamModel, known: Known | None) -> None:
-    """Let a single model that has learned nothing know what another one of its recipe and shape does."""
-    if known is not None:
-        arrays, structure = known
-        model._rebuild(structure)
-        model._restore(arrays)
+        return np.sort(np.concatenate(self._ask_all("refresh")))
 
 
 def as_arrays(written: list[bytes]) -> dict[str, np.ndarray]:
@@ -221,32 +206,3 @@ def as_written(saved: dict[str, np.ndarray], size: int) -> list[bytes]:
     if ends != sorted(ends) or ends[-1] != len(models):
         raise SnapshotError("the models of the snapshot do not lie one after the other")
     return [models[start:end] for start, end in itertools.pairwise(ends)]
-
-
-def _conditions(model: StreamModel, rows: Rows) -> FloatArray:
-    """The conditions of rows as the model takes them, or why it does not."""
-    assert rows.conditions is not None
-    noise, time, weight = rows.conditions[:, NOISE:], rows.conditions[:, TIME], rows.conditions[:, WEIGHT]
-    named = ("noise", noise), ("time", time), ("weight", weight)
-    given = {name: None if np.isnan(values).all() else values for name, values in named}
-    taken = passing.conditions_of(model, len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
-    return rows.conditions if taken is None else taken  # these rows have none
-
-
-def _times_ahead(model: StreamModel, rows: Rows) -> FloatArray | None:
-    """The times at which rows are predicted, or why the model cannot."""
-    given = rows.conditions
-    return None if given is None else passing.conditions_at(model, given[:, TIME], len(rows.X), many=True)
-
-
-def _written(model: StreamModel) -> bytes:
-    _, arrays, structure = model._knowledge()
-    return packed(*encoded_state(arrays, structure))
-
-
-def _broken(model: StreamModel) -> bool:
-    try:
-        model._check_restored()
-    except ValueError:
-        return True
-    return False

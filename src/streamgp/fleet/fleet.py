@@ -10,19 +10,22 @@ import numpy as np
 
 from streamgp.contract import passing
 from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.lanes import ISSUE, LEARN, PREDICT, TAKE, TRACK
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, joined
+from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Shape
+from streamgp.contract.stackable import stands_for_many
 from streamgp.contract.turns import guard
+from streamgp.contract.within import family
+from streamgp.cuda import exchange
+from streamgp.cuda.record import UnfitError
 from streamgp.fleet import checks, devices, own
 from streamgp.fleet.alarms import Watch, fleet_rate
-from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS
 from streamgp.fleet.models import Models
 from streamgp.fleet.prior import candidates, tuned
-from streamgp.fleet.rows import Arrival, Rows, arrival, plain, targets, times
-from streamgp.process.onlinegp import OnlineGP
+from streamgp.fleet.rows import Arrival, Predicted, Rows, arrival, joined, plain, targets, times
 from streamgp.process.prior import Prior, with_own
 from streamgp.settings import FloatArray, Setting, one_of, optional, switch, whole
 from streamgp.wrappers.alarms import Alarm, discounted, words
@@ -103,18 +106,18 @@ class Fleet(Models):
                 f"model must have learned nothing; got one that has seen {model.rows_seen} rows. Hand over "
                 "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
-        self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
+        self._settings |= own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
         own.refuse_kernel(model, [] if prior is None else prior.start)
         for values in (self._own, {} if prior is None else prior.start):
             devices.refuse_unfit(device, precision, model, values)
         self._prior = prior
         self._recipe: StreamModel = model.clone()
         self._settings["model"] = self._recipe
-        self._together = fits(model)  # one object stands for all models
-        self._whole = device == "cuda" and isinstance(model, OnlineGP) and devices.is_for_lanes(model, pending > 0)
+        self._together = stands_for_many(model)  # one object stands for all models
         self._device = device, precision
         self._threads = threads
         self._places = pending
+        self._issued = np.zeros(2, dtype=np.int64)
         if alarms is not None and device != "cpu":
             raise ValueError('alarms= needs device="cpu": rows are judged there; a fleet on a GPU raises none')
         self._rate, self._discounts = alarms, discount_spikes
@@ -123,7 +126,7 @@ class Fleet(Models):
                 f"alarms= judges the errors of numbers by the variance of predictions, and {type(model).__name__} has "
                 "none; use Calibrated around a model of numbers"
             )
-        if alarms is not None and discount_spikes and any(getattr(one, "_batch", 1) > 1 for one in model._family()):
+        if alarms is not None and discount_spikes and any(getattr(one, "_batch", 1) > 1 for one in family(model)):
             raise ValueError(
                 "alarms= looks at every row before it is learned, to discount spikes: use batch=1, or "
                 "discount_spikes=False"
@@ -161,8 +164,7 @@ class Fleet(Models):
         found, chosen = tuned(tried, X, Y, whole("models", models), score)
         for values in (chosen, found.start):
             devices.refuse_unfit(*self._device, self._recipe, values)
-        self._own = chosen
-        self._settings |= self._own | {"prior": found}
+        self._settings |= chosen | {"prior": found}
         self._prior, self._engine, self._shape = found, None, Shape()
         return found
 
@@ -199,7 +201,7 @@ class Fleet(Models):
             return self._there(X, Y, ids, learned=True, given=(noise, time))  # type: ignore[return-value]
         came, X, scalar = self._arrived(X, ids, as_came=noise is None and time is None)
         if Y is not None:
-            Y, scalar = targets(Y, came, self._shape.outputs, self._whole)
+            Y, scalar = targets(Y, came, self._shape.outputs, self._as_it_is)
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
@@ -212,7 +214,7 @@ class Fleet(Models):
             self._there(X, Y, ids, learned=True, given=(noise, time))
             return
         came, X, _ = self._arrived(X, ids, as_came=noise is None and time is None)
-        Y, scalar = targets(Y, came, self._shape.outputs, self._whole)
+        Y, scalar = targets(Y, came, self._shape.outputs, self._as_it_is)
         self._take(came, X, Y, scalar, noise, time, report=False)
 
     def predict_many(self, X: Any, ids: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
@@ -230,24 +232,24 @@ class Fleet(Models):
         grouped = came.rows(X)
         if not len(grouped.X):
             return self._shaped(passing.nothing(self._prototype), came)
-        if self._engine is None or not self._engine.checks_rows:
+        if not self._as_it_is:
             checks.refuse(self, grouped)
         if time is not None:
             conditions = np.full((len(grouped.X), NOISE + 1), np.nan)
             conditions[:, TIME] = times(time, came)
             grouped = grouped._replace(conditions=conditions)
-            checks.refuse_past(self, grouped)
+            if self._recipe._moment is not None:
+                checks.refuse_times(self, grouped)
         if self._engine is None and not self._own:  # all models are the prior
             prior = passing.started_for(self._recipe, grouped.X)
-            prediction = prior._told(list(passing.predicted(prior, grouped.X, grouped.conditions)))
+            columns: Predicted = passing.predicted(prior, grouped.X, grouped.conditions)
         elif self._engine is None:
             begun = self.clone()
             begun._begin(grouped, scalar=True)
             return begun.predict_many(X, ids, time=time)
         else:
-            with checks.unfit_rows_named(self, grouped):
-                prediction = self._engine.predict(grouped)
-        return self._shaped(prediction._shaped(scalar=self._prototype._shape.scalar, many=True), came)
+            columns = self._run(grouped, PREDICT)
+        return self._told(columns, came)
 
     def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
         """Predict rows whose targets come later, and advance the memories by them.
@@ -261,13 +263,13 @@ class Fleet(Models):
         """
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
-        if self._recipe._moment() is not None:
+        if self._recipe._moment is not None:
             raise ValueError(
                 "rows of a fleet wait without their time, which a kernel over time needs: use single models within "
                 "Delayed, whose issue(x, time=t) keeps it"
             )
         came, X, scalar = self._arrived(X, ids)
-        rows = came.rows(X)
+        rows, d = came.rows(X), X.shape[-1]
         tickets = np.zeros(len(rows.X), dtype=np.int64)
         if not len(rows.X):
             return self._shaped(passing.nothing(self._prototype), came)._with(ticket=tickets[came.back])
@@ -275,19 +277,23 @@ class Fleet(Models):
         with self._undone_on_error(rows):
             if not self._shape.covers(certain=False):
                 self._begin(rows, scalar)
-            assert self._engine is not None
-            assert self._waiting is not None
-            parts, places = [], []
+            engine, waiting = self._engine, self._waiting
+            assert engine is not None
+            assert waiting is not None
+            own, parts, places = slice(1 + d, 1 + d + engine.kept_width), [], []
             for part, where in rows.turns():
-                numbers = self._engine.rows_seen()[part.models, None] if self._watch is not None else None
-                columns, kept = self._engine.issue(part)
+                lines = np.full((len(where), waiting.rows.shape[1]), np.nan)
+                lines[:, 0], lines[:, 1 : 1 + d] = part.models, part.X
+                numbers = None if self._watch is None else engine.rows_seen()[part.models]
+                columns = engine.run(part, ISSUE, lines[:, own])
                 if numbers is not None:  # by which the row is judged when its target comes
-                    kept = np.hstack([kept, numbers, columns.transpose(1, 0, 2).reshape(len(kept), -1)])
-                tickets[where] = self._waiting.put(part.models, kept)
+                    lines[:, own.stop :] = np.column_stack([numbers, *columns])
+                tickets[where] = self._issued[0] + np.arange(len(lines))
+                _, expired = waiting.issue(tickets[where], lines)
+                self._issued += len(lines), expired
                 parts.append(columns)
                 places.append(where)
-        together = np.concatenate(parts, axis=1)[:, np.argsort(np.concatenate(places))]
-        return self._shaped(passing.shaped(self._prototype, together, many=True), came)._with(ticket=tickets[came.back])
+        return self._told(joined(parts, places), came)._with(ticket=tickets[came.back])
 
     def resolve(self, tickets: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Learn the targets of rows that were issued, at their inputs as they were, in the order given.
@@ -301,45 +307,37 @@ class Fleet(Models):
         given = _tickets(tickets)
         if self._waiting is None:
             raise KeyError("no row has been issued")
-        places = self._waiting.find(given)
+        places = self._waiting.find(given, int(self._issued[0]))
         d, p, scalar, certain, _ = self._shape
-        came = arrival(self._waiting.models_of(places), self._waiting.kept(places)[:, :d], self.size)
+        lines, inputs = self._waiting.rows[places], slice(1, 1 + (d or 0))
+        came = arrival(lines[:, 0].astype(np.int64), lines[:, inputs], self.size)
         Y, scalar = targets(Y, came, p)
-        rows = came.rows(self._waiting.kept(places)[:, :d], Y)
+        rows, lines = came.rows(lines[:, inputs], Y), came.grouped(lines)
         if not len(rows.X):
             return
         checks.refuse(self, rows)
         rows = rows._replace(conditions=checks.conditions(self, rows, came, noise, time))
         checks.refuse_no_time(self, rows)
-        grouped = came.grouped(places[:, None])[:, 0]
         with self._undone_on_error(rows):
             if not certain:
                 self._begin(rows, scalar)
             assert self._engine is not None
+            own = slice(inputs.stop, inputs.stop + self._engine.kept_width)
             for part, where in rows.turns():
-                now = grouped[where]
-                kept = self._waiting.kept(now)
-                for some, at in self._judged(part, kept):
-                    self._engine.resolve(some, np.ascontiguousarray(kept[at, : self._engine.kept_width()]))
-                self._waiting.take(now)
-
-    def _judged(self, rows: Rows, kept: FloatArray) -> list[tuple[Rows, np.ndarray]]:
-        """Late rows, one of each model, as they are to be learned, and their places: judged as they were predicted."""
-        if self._watch is None:
-            return [(rows, np.arange(len(rows.X)))]
-        assert self._engine is not None
-        assert rows.Y is not None
-        width = self._engine.kept_width()
-        columns = kept[:, width + 1 :].reshape(len(kept), -1, self._watch.outputs).transpose(1, 0, 2)
-        prediction = self._prototype._told(list(np.ascontiguousarray(columns)))
-        numbers = kept[:, width].astype(np.int64)
-        found, limit = self._watch.judge(rows.models, numbers, prediction, rows.Y, rows.conditions)
-        return _discounted(self._recipe, rows, found, limit) if self._discounts else [(rows, np.arange(len(rows.X)))]
+                if self._watch is not None:  # by what issue() has kept of the prediction
+                    issued = lines[where, own.stop :]
+                    columns = np.split(issued[:, 1:], len(self._prototype._columns), axis=1)
+                    _, part = self._judged(self._watch, part, columns, issued[:, 0].astype(np.int64))
+                self._engine.run(part, LEARN, lines[where, own])
+            self._waiting.resolve(places)
 
     def waiting(self, tickets: Any) -> np.ndarray:
         """Return the id of the model whose row waits under each ticket, (n,); -1: no row does."""
         given = _tickets(tickets)
-        return np.full(len(given), -1) if self._waiting is None else self._waiting.under(given)
+        if self._waiting is None:
+            return np.full(len(given), -1)
+        places = self._waiting.search(given)
+        return np.where(places < 0, -1, self._waiting.rows[places, 0].astype(np.int64))
 
     def alarms(self) -> list[Alarm]:
         """Return the last alarms of all models, oldest first, at most 1000."""
@@ -349,17 +347,15 @@ class Fleet(Models):
 
     # How rows pass.
 
-    def _arrived(self, X: Any, ids: Any, as_came: bool = False) -> tuple[Arrival, FloatArray, bool]:
-        """How rows came, X as it came, and whether targets are numbers as far as is known.
+    @property
+    def _as_it_is(self) -> bool:
+        """Whether a GPU takes rows of any precision, also where those of a model lie apart, and checks them at once."""
+        return isinstance(self._engine, CudaEngine)
 
-        Args:
-            X: of a call.
-            ids: of a call.
-            as_came: whether the rows of a model may lie apart, where the engine can take them so.
-        """
-        X = plain(X, "X", self._whole)
-        as_came = as_came and not self._recipe._needs_time  # times are compared model by model
-        came = arrival(ids, X, self.size, as_came and self._engine is not None and self._engine.checks_rows)
+    def _arrived(self, X: Any, ids: Any, as_came: bool = False) -> tuple[Arrival, FloatArray, bool]:
+        """How rows came, apart where the engine can take them so, X as it came, and whether targets are numbers."""
+        X = plain(X, "X", self._as_it_is)
+        came = arrival(ids, X, self.size, as_came and self._as_it_is)
         d, scalar = self._shape.d, self._shape.scalar
         if d is not None and X.shape[-1] != d:
             raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
@@ -371,7 +367,7 @@ class Fleet(Models):
         rows = came.rows(X, Y)
         if not len(rows.X):
             return self._shaped(passing.nothing(self._prototype), came) if report else None
-        if self._engine is None or not self._engine.checks_rows:
+        if not self._as_it_is:
             checks.refuse(self, rows)
         rows = rows._replace(conditions=checks.conditions(self, rows, came, noise, time))
         checks.refuse_no_time(self, rows)
@@ -380,44 +376,51 @@ class Fleet(Models):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
-            with checks.unfit_rows_named(self, rows):
-                if self._watch is None or Y is None:
-                    prediction = self._engine.advance(rows, report)
-                else:
-                    prediction, judged = self._watched(self._watch, self._engine, rows, Y)
-        if prediction is None or not report:
+            if self._watch is None or Y is None:
+                columns = self._run(rows, TRACK if report else TAKE)
+            else:
+                columns, judged = self._watched(self._watch, self._engine, rows)
+        if not report:
             return None
-        shaped = self._shaped(prediction._shaped(scalar=self._prototype._shape.scalar, many=True), came)
+        shaped = self._told(columns, came)
         if judged is None:
             return shaped
         nats, kinds = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
         return shaped._with(surprise=nats, alarm=words(kinds))
 
-    def _watched(
-        self, watch: Watch, engine: devices.Engine, rows: Rows, Y: FloatArray
-    ) -> tuple[Prediction, FloatArray]:
+    def _run(self, rows: Rows, kind: int) -> Predicted:
+        """Do the same operation on each row; an engine that checks rows itself may refuse some."""
+        assert self._engine is not None
+        try:
+            return self._engine.run(rows, kind)
+        except UnfitError as error:
+            checks.refuse(self, rows.grouped())
+            raise ValueError(str(error)) from None
+
+    def _watched(self, watch: Watch, engine: devices.Engine, rows: Rows) -> tuple[Predicted, FloatArray]:
         """Judge and learn rows; their predictions, and surprises and kinds, (2, n, p)."""
-        before, found = engine.rows_seen(), np.full((2, *Y.shape), np.nan)
-        learned = None if self._discounts else engine.advance(rows, True)
-        parts, places = [], []
+        before, parts, found, places = engine.rows_seen(), [], [], []
         for turn, (part, where) in enumerate(rows.turns()):
-            assert part.Y is not None
-            if learned is None:  # how a row is learned depends on its prediction
-                timed = part.conditions is not None and np.isfinite(part.conditions[:, TIME]).all()
-                prediction = engine.predict(part._replace(conditions=part.conditions if timed else None))
-            else:
-                prediction = learned._each(lambda values, where=where: values[where])
-            numbers = before[part.models] + turn
-            found[:, where], limit = watch.judge(part.models, numbers, prediction, part.Y, part.conditions)
-            if learned is None:
-                for some, _ in _discounted(self._recipe, part, found[:, where], limit):
-                    engine.advance(some, False)
-            parts.append(prediction)
+            timed = part.conditions is not None and np.isfinite(part.conditions[:, TIME]).all()
+            columns = engine.run(part._replace(conditions=part.conditions if timed else None), PREDICT)
+            judged, learned = self._judged(watch, part, columns, before[part.models] + turn)
+            engine.run(learned, TAKE)
+            parts.append(columns)
+            found.append(judged)
             places.append(where)
-        if learned is None:
-            order = np.argsort(np.concatenate(places))
-            learned = joined(parts)._each(lambda values: values[order])
-        return learned, found
+        return joined(parts, places), np.array(joined(found, places))
+
+    def _judged(self, watch: Watch, rows: Rows, columns: Predicted, numbers: np.ndarray) -> tuple[FloatArray, Rows]:
+        """Surprises and kinds of rows, one of each model, by numbers and predictions; and how they are learned."""
+        assert rows.Y is not None
+        prediction = self._prototype._told(list(columns))
+        found, limit = watch.judge(rows.models, numbers, prediction, rows.Y, rows.conditions)
+        return found, _discounted(self._recipe, rows, found, limit) if self._discounts else rows
+
+    def _told(self, columns: Predicted, came: Arrival) -> Prediction:
+        """The prediction of grouped rows, as users see it."""
+        told: Prediction = self._prototype._told(list(columns))
+        return self._shaped(told._shaped(scalar=self._prototype._shape.scalar, many=True), came)
 
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
@@ -427,47 +430,20 @@ class Fleet(Models):
 
     # Rows on a GPU.
 
-    def pinned(self, rows: int | None = None, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
-        """Arrays X and Y for rows of all models, which a GPU takes without a copy; fill them before each call.
-
-        Args:
-            rows: of each model; None: one, and the arrays have no axis for it.
-            dtype: ``numpy.float32`` takes half the time to come to the GPU.
-
-        Returns:
-            X of shape (rows, size, d) and Y of shape (rows, size), with p numbers more for several outputs, in
-            pinned memory on ``device="cuda"``.
-        """
-        if self._engine is None or self._shape.d is None:
-            raise ValueError("the fleet has seen no rows yet, and does not know how many inputs they have")
-        number = float_type(dtype)
-        shape = (self.size,) if rows is None else (whole("rows", rows), self.size)
-        n = int(np.prod(shape))
-        if isinstance(self._engine, CudaEngine):
-            X, Y = self._engine.pinned(n, number)
-        else:
-            X, Y = np.zeros((n, self._shape.d), number), np.zeros(n * (self._shape.p or 1), number)
-        several = () if self._shape.scalar else (self._shape.p or 1,)
-        return X.reshape(*shape, self._shape.d), Y.reshape(*shape, *several)
-
     def _there(
         self, X: Any, Y: Any, ids: Any, *, learned: bool, given: tuple[Any, Any] = (None, None)
     ) -> DevicePrediction:
         """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
-        if not self._whole:
+        if self._device[0] == "cpu" or not exchange.fits(self._prototype):
             raise TypeError(
                 'X is on a GPU, and this fleet takes no such rows: build it with device="cuda" and a bare recipe with '
                 "a growing basis, such as KRLST, or hand over NumPy arrays"
-            )
-        if (self._shape.p or 1) > 1:
-            raise ValueError(
-                f"rows on a GPU have one target, and this fleet has {self._shape.p} outputs; hand over NumPy arrays"
             )
         if ids is not None:
             raise ValueError(
                 "rows on a GPU are those of all models, without ids; hand over NumPy arrays for some models"
             )
-        if given != (None, None) or (learned and self._recipe._needs_time):
+        if given != (None, None):
             raise ValueError("rows on a GPU come without noise= and time=; hand over NumPy arrays with them")
         if learned and not is_on_a_gpu(Y):
             raise TypeError("X is on a GPU: Y must be there as well")
@@ -487,7 +463,7 @@ class Fleet(Models):
             first = np.zeros((1, X.shape[-1]))
             self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
         assert isinstance(self._engine, CudaEngine)
-        return self._engine.there(came, X, Y, learned)
+        return self._engine.there(came, X, Y)
 
 
 guard(Fleet, set())
@@ -497,25 +473,18 @@ def is_on_a_gpu(values: Any) -> bool:
     return hasattr(values, "__cuda_array_interface__")
 
 
-def _discounted(recipe: StreamModel, rows: Rows, found: FloatArray, limit: float) -> list[tuple[Rows, np.ndarray]]:
-    """One row of each model, as they are to be learned: those with a spike as Alarms does, and the others."""
+def _discounted(recipe: StreamModel, rows: Rows, found: FloatArray, limit: float) -> Rows:
+    """Rows of different models, those with a spike as Alarms learns them."""
     assert rows.Y is not None
-    spikes = ((found[1] == SPIKE) & ~np.isnan(rows.Y)).any(axis=1)
-    if not spikes.any():
-        return [(rows, np.arange(len(spikes)))]
-    spiking, where = rows.of(np.flatnonzero(spikes))
-    assert spiking.Y is not None
-    Y, conditions = discounted(recipe, spiking.Y, spiking.conditions, found[:, where], limit)
-    others = rows.of(np.flatnonzero(~spikes))
-    return [(spiking._replace(Y=Y, conditions=conditions), where), *([others] if len(others[1]) else [])]
-
-
-def float_type(dtype: Any) -> type:
-    """numpy.float64 or numpy.float32."""
-    for number in (np.float64, np.float32):
-        if np.dtype(dtype) == number:
-            return number
-    raise ValueError(f"dtype must be numpy.float64 or numpy.float32; got {dtype!r}")
+    at = np.flatnonzero(((found[1] == SPIKE) & ~np.isnan(rows.Y)).any(axis=1))
+    if not len(at):
+        return rows
+    Y, conditions = rows.Y.copy(), rows.conditions
+    Y[at], given = discounted(recipe, Y[at], None if conditions is None else conditions[at], found[:, at], limit)
+    if given is not None:
+        conditions = np.full((len(Y), given.shape[1]), np.nan) if conditions is None else conditions.copy()
+        conditions[at] = given
+    return rows._replace(Y=Y, conditions=conditions)
 
 
 def refuse_no_model(model: Any) -> None:

@@ -1,43 +1,52 @@
-"""GpuEngine: processes on a GPU, run by kernels made of the cores' own loops; wrappers around them on the cores."""
+"""GpuEngine: models on a GPU, run by kernels made of the cores' own loops."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamgp.contract.lanes import LEARN, SCREEN, Lanes, listed
 from streamgp.contract.model import StreamModel
-from streamgp.contract.stackable import stack_of
-from streamgp.cuda.columns import Columns, Place
+from streamgp.contract.stackable import on, stack_of
+from streamgp.contract.within import family
+from streamgp.cuda.columns import Columns
 from streamgp.fleet.cpu import CpuEngine
+from streamgp.fleet.rows import Predicted, Rows
+from streamgp.settings import FloatArray
+from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.units import Scaling
+
+if TYPE_CHECKING:
+    from streamgp.cuda.place import Gpu
+
+AT_ONCE = [Standardize], [Calibrated, Standardize]  # what kernels take rows through
 
 
 class GpuEngine(CpuEngine):
     """One model that stands for all, as on the cores, whose innermost numbers are elsewhere.
 
-    Args:
-        model: of the recipe, prepared for the shape of the rows, with nothing learned.
-        size: how many models there are.
-        threads: that run wrappers at the same time.
-        place: the memory of the GPU.
+    While nobody asks for them here, so are those of wrappers that take rows in one compiled call.
     """
 
-    def __init__(self, model: StreamModel, size: int, threads: int, place: Place) -> None:
+    def __init__(self, model: StreamModel, size: int, threads: int, place: Gpu) -> None:
         self._place = place
-        *around, _ = model._family()
+        self._settled: np.ndarray | None = None  # models of the last call, if wrappers are on the GPU since then
+        *around, _ = family(model)
         super().__init__(model, size, threads if around else 1)
 
     def _places_of(self, one: Any) -> Any:
-        *_, process = self._model._family()
+        *self._around, process = family(self._many)
         if one is not process:
             return super()._places_of(one)
-        columns = Columns(self._blank_process()._numbers, self._place, process._run)
-        process._run, process._direct = columns, False  # what else is compiled cannot call it
-        return columns
+        *_, blank = family(self._blank)
+        self._columns = process._run = Columns(blank._numbers, self._place, process._run)
+        self._direct, process._direct = process._direct, False  # what else is compiled cannot call it
+        return self._columns
 
-    def _blank_process(self) -> Any:
-        *_, process = self._blank._family()
-        return process
+    _checked_at_once = sys.maxsize
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         cores = CpuEngine(self._blank, self.size, 1)
@@ -45,14 +54,67 @@ class GpuEngine(CpuEngine):
         for mine, theirs in zip(stack_of(self._model), stack_of(cores._model), strict=True):
             mine[...] = theirs
 
-    def check_restored(self) -> None:
-        self._on_the_cores().check_restored()
+    # Rows.
 
-    def broken(self) -> np.ndarray:
-        return self._on_the_cores().broken()
+    def run(self, rows: Rows, kind: int, kept: FloatArray | None = None) -> Predicted:
+        model = on(self._many, Lanes(rows.models, rows.starts))
+        if kept is not None or not self._goes_at_once(model, rows.models):
+            return super().run(rows, kind, kept)
+        Y = None
+        if kind & LEARN:
+            Y = np.full((len(rows.X), model._p or 1), np.nan) if rows.Y is None else rows.Y
+        columns: FloatArray = model._pass(listed(len(rows.X), kind | SCREEN), rows.X, Y, rows.conditions, None)
+        return columns
 
-    def _on_the_cores(self) -> CpuEngine:
-        """A copy."""
-        cores = CpuEngine(self._blank, self.size, 1)
-        cores.restore(self.arrays())
-        return cores
+    def _goes_at_once(self, model: Any, models: np.ndarray) -> bool:
+        """Whether one kernel takes rows through wrappers and processes; then the wrappers are on the GPU, too."""
+        *around, process = family(model)
+        process._direct = self._direct
+        if [type(one) for one in around] not in AT_ONCE:
+            return False
+        if models is not self._settled:
+            if not around[-1]._in_one_call:
+                return False
+            if self._settled is None:
+                self._mirror()
+            self._settled = models
+        around[-1]._unit_arrays, around[-1]._ready = self._units, True
+        return True
+
+    # Where the wrappers are.
+
+    @property
+    def _model(self) -> Any:
+        """For whoever reads or changes numbers here."""
+        if self._settled is not None:
+            self._mirror_back()
+        return self._many
+
+    @_model.setter
+    def _model(self, model: StreamModel) -> None:
+        self._many = model
+
+    def _mirror(self) -> None:
+        mirrors = self._columns.mirrors
+        for one in self._around:
+            if isinstance(one, Standardize):
+                self._units = [one._numbers[name] for name in Scaling._fields]
+                mirrors |= {id(array): self._place.sent(array) for array in (one._numbers["screen"], *self._units)}
+            else:
+                records, buffers = one._numbers.stack
+                self._calibration = Columns(one._numbers.one(0), self._place, None)
+                self._calibration.add(self.size)
+                self._calibration.records[...], self._calibration.buffers[...] = records, buffers
+                mirrors |= {id(records): self._place.sent(records[:1]), id(buffers): self._calibration.array}
+
+    def _mirror_back(self) -> None:
+        self._settled, mirrors = None, self._columns.mirrors
+        for one in self._around:
+            if isinstance(one, Standardize):
+                screen = one._numbers["screen"]
+                screen[...] = self._place.back(mirrors[id(screen)])
+            else:
+                records, buffers = one._numbers.stack
+                records["counters"] = self._calibration.records["counters"]
+                buffers[...] = self._calibration.buffers[:, : buffers.shape[1]]
+        mirrors.clear()

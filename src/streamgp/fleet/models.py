@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -12,17 +12,19 @@ from streamgp.contract import passing
 from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
-from streamgp.contract.snapshot import described
+from streamgp.contract.snapshot import described, require
 from streamgp.contract.turns import guard
+from streamgp.contract.waiting import Waiting
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.fleet import devices, own
 from streamgp.fleet.alarms import Watch
 from streamgp.fleet.cpu import CpuEngine
-from streamgp.fleet.cuda import RECORDS, CudaEngine
+from streamgp.fleet.cuda import RECORDS, CudaEngine, Stored
 from streamgp.fleet.devices import Engine
-from streamgp.fleet.late import Waiting
+from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows, checked_ids
-from streamgp.process.prior import Prior
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.prior import NAMES, Prior
 from streamgp.settings import FloatArray, whole
 
 
@@ -43,23 +45,28 @@ class Models(Saved):
 
     _recipe: StreamModel  # which has learned nothing
     _prototype: StreamModel  # prepared for the rows once they have come
-    _own: dict[str, FloatArray]  # hyperparameters of each model
     _prior: Prior | None
     _device: tuple[str, str]
     _threads: int | None
     _together: bool  # one object stands for all models
-    _whole: bool  # rows that are on a GPU are taken there
     _places: int
     _rate: Any
     _engine: Engine | None = None
-    _waiting: Waiting | None = None  # until the first row is issued
+    _waiting: Waiting | None = None  # until the first row has come
+    _issued: np.ndarray  # how many rows have waited, and how many of them expired
     _watch: Watch | None = None  # until the first row has come
+
+    @property
+    def _own(self) -> dict[str, FloatArray]:
+        """Hyperparameters of each model, by name, (size, 1) or (size, d)."""
+        return {name: self._settings[name] for name in NAMES if self._settings[name] is not None}
 
     def _prepare(self, shape: Shape) -> None:
         if (self._shape.d, self._shape.p) != (shape.d, shape.p):
             (prototype, _), *_ = own.recipes(self._recipe, self._own, np.arange(min(1, self.size)))
             prototype._prepare(shape)
-            engine = devices.engine(*self._device, prototype, self.size, self._threads, self._places > 0)
+            devices.refuse_unfit(*self._device, prototype, self._own)
+            engine = devices.engine(*self._device, prototype, self.size, self._threads)
             if self._own:
                 self._begin_models(engine, np.arange(self.size), shape)
             if self._engine is not None:  # rows have come, but no target: memories are carried over
@@ -76,17 +83,16 @@ class Models(Saved):
             if self._rate is not None:
                 self._watch = Watch(self._rate, self.size, shape.p or 1)
             if self._places:
-                waiting, before = Waiting(self._places, self._kept_width(engine), self.size), self._waiting
-                if before is not None:
-                    waiting.count_on(before)
-                self._waiting = waiting
+                self._waiting = Waiting(self._places, self._kept_width(engine, shape))
         self._prototype._shape = self._shape = shape
 
-    def _kept_width(self, engine: Engine) -> int:
-        """How many numbers are kept of a row that waits: with alarms also its number and what was predicted."""
-        if self._watch is None:
-            return engine.kept_width()
-        return engine.kept_width() + 1 + len(self._prototype._columns) * self._watch.outputs
+    def _kept_width(self, engine: Engine, shape: Shape) -> int:
+        """How many numbers are kept of a row that waits: its model, its input, and what its model keeps.
+
+        With alarms also its number, and what was predicted.
+        """
+        judged = 0 if self._watch is None else 1 + len(self._prototype._columns) * self._watch.outputs
+        return 1 + (shape.d or 0) + engine.kept_width + judged
 
     def _begin(self, rows: Rows, scalar: bool) -> None:
         """Allocate for the first rows, or for the first target."""
@@ -109,55 +115,68 @@ class Models(Saved):
         """A fleet that all models have left is as new, but for its tickets."""
         return super()._knowledge() if self.size or self._waiting is not None else (Shape(), {}, {})
 
-    def _all_arrays(self) -> dict[str, np.ndarray]:
+    def _arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None
         return self._engine.arrays() | self._own_arrays()
 
     def _own_arrays(self) -> dict[str, np.ndarray]:
         """The state that is not the models'."""
-        parts = (self._waiting, self._watch)
-        return {name: array for part in parts if part is not None for name, array in part.arrays().items()}
+        named = {} if self._watch is None else self._watch.arrays()
+        if self._waiting is not None:
+            named |= {"waiting.issued": self._issued}
+            named |= {"waiting.rows": self._waiting.rows, "waiting.tickets": self._waiting.tickets}
+        return named
 
     def _restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take over a saved state, also one of another device."""
         assert self._engine is not None
-        own = self._own_arrays()
-        models = {name: array for name, array in saved.items() if name not in own}
-        on_lanes = devices.uses_lanes(self._engine)
-        here = np.dtype(NUMBERS[self._device[1]]).name if on_lanes else ""
+        mine = self._own_arrays()
+        refuse_unlike({name: saved[name] for name in mine if name in saved}, mine)
+        models = {name: array for name, array in saved.items() if name not in mine}
+        here = np.dtype(NUMBERS[self._device[1]]).name if isinstance(self._engine, CudaEngine) else ""
         if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same kind of numbers
-            refuse_unlike({name: saved[name] for name in own if name in saved}, own)
             self._engine.restore(models)
         else:
-            source = devices.stand_in(self._prototype, self.size, models)
+            self._take_over(models)
+        for name, array in mine.items():
+            array[...] = saved[name]
+
+    def _take_over(self, saved: dict[str, np.ndarray]) -> None:
+        """Models that another device has saved, one after the other."""
+        assert self._engine is not None
+        source: Stored | CpuEngine
+        everybody = np.arange(self.size)
+        if RECORDS in saved:
+            named = own.named(self._recipe, self._own, everybody, self._shape.d or 1) if self._own else None
+            source = Stored(cast(OnlineGP, self._prototype), self.size, saved, named)
+        else:
+            source = CpuEngine(self._prototype, self.size, 1)
             if self._own:
-                self._begin_models(source, np.arange(self.size), self._shape)
-            source.restore(models)
-            for i in range(self.size):
-                if i == 0 or self._own:  # otherwise one takes over after the other
-                    single = self._blank(i)
-                    single._prepare(self._shape)
-                source.take(i, single)
-                self._engine.put(i, single)
-        if self._waiting is not None:
-            self._waiting.restore(saved)
-        if self._watch is not None:
-            for name, array in self._watch.arrays().items():
-                array[...] = saved[name]
+                self._begin_models(source, everybody, self._shape)
+            source.restore(saved)
+        for i in range(self.size):
+            if i == 0 or self._own:  # otherwise one takes over after the other
+                single = self._blank(i)
+                single._prepare(self._shape)
+            source.take(i, single)
+            self._engine.put(i, single)
 
     def _check_restored(self) -> None:
         assert self._engine is not None
-        for part in (self._waiting, self._watch):
-            if part is not None:
-                part.check_restored()
+        if self._waiting is not None:
+            require("waiting.issued", self._issued, at_least=0)
+            require("waiting.rows", self._waiting.rows[:, 0], at_least=0, at_most=max(self.size - 1, 0))
+            self._waiting.check_restored(int(self._issued[0]))
+        if self._watch is not None:
+            self._watch.check_restored()
         self._engine.check_restored()
 
     @contextmanager
     def _undone_on_error(self, rows: Rows) -> Iterator[None]:
         """Undo what a block that takes rows changed of models, of the rows that wait and of alarms, if it raises."""
         shape, prototype, engine = self._shape, self._prototype, self._engine
-        beside = self._waiting, self._watch
-        undo = None if engine is None else engine.undo_of(rows)
+        beside, issued = (self._waiting, self._watch), self._issued.copy()
+        undo = engine.undo_of(rows) if isinstance(engine, EachEngine) else None  # others cannot fail any more
         kept = {} if undo is None else {name: array.copy() for name, array in self._own_arrays().items()}
         with uninterrupted() if undo is None and engine is not None else nullcontext():
             try:
@@ -166,6 +185,7 @@ class Models(Saved):
                 with uninterrupted():
                     self._prototype, self._engine, (self._waiting, self._watch) = prototype, engine, beside
                     self._shape = self._prototype._shape = shape
+                    self._issued[:] = issued
                     if undo is not None:
                         undo()
                         for name, array in self._own_arrays().items():
@@ -189,7 +209,7 @@ class Models(Saved):
         """When each model learned last; NaN or -inf: never."""
         if self._engine is None:
             return np.full(self.size, np.nan)
-        assert isinstance(self._engine, CpuEngine | CudaEngine)
+        assert isinstance(self._engine, CpuEngine)
         return self._engine.clock()
 
     # What comes and goes.
@@ -240,29 +260,57 @@ class Models(Saved):
         whole("n", n)
         added = np.arange(self.size, self.size + n)
         begin = {} if self._prior is None else self._prior.start
-        self._own = own.extended(self._recipe, self._own, (self.size, n), begin)
-        self._settings |= self._own
+        self._settings |= own.written(self._recipe, self._own, self.size + n, added, begin)
         if self._engine is not None:
             self._engine.add(n)
             if self._own:
                 self._begin_models(self._engine, added, self._shape)
-        for part in (self._waiting, self._watch):
-            if part is not None:
-                part.add(n)
+        if self._watch is not None:
+            self._watch.add(n)
         self._settings["size"] += n
         return np.arange(self.size - n, self.size)
+
+    def set(self, ids: Any, *, lengthscale: Any = None, variance: Any = None, noise: Any = None) -> None:
+        """Give models hyperparameters of their own before their first row.
+
+        Args:
+            ids: (n,) of the models.
+            lengthscale: of each of them, (n,) or (n, d); None: as before.
+            variance: of the prior of each, (n,); None: as before.
+            noise: of each, (n,); None: as before.
+        """
+        which = checked_ids(np.atleast_1d(np.asarray(ids)), self.size)
+        named = {"lengthscale": lengthscale, "variance": variance, "noise": noise}
+        given = own.checked(self._recipe, len(which), named)
+        for i in which[self.rows_seen[which] > 0][:1].tolist():
+            raise ValueError(f"model {i} has seen rows: hyperparameters are given to models before their first row")
+        devices.refuse_unfit(*self._device, self._recipe, given)
+        chosen = own.written(self._recipe, self._own, self.size, which, given)
+        for name, values in chosen.items():
+            width = self._own.get(name, own.usual(self._recipe, name)[None]).shape[1]
+            if self._engine is not None and values.shape[1] != width:
+                raise ValueError(
+                    f"the models of this fleet have {width} {name}{'s' * (width > 1)} each; got {values.shape[1]}. Set "
+                    "them before the fleet's first row, or build it with as many"
+                )
+        self._settings |= chosen
+        if self._engine is not None:
+            self._begin_models(self._engine, which, self._shape)
 
     def remove(self, ids: Any) -> None:
         """Remove models, one or several; the models after them move up, so that ids are again 0 to size - 1."""
         gone = checked_ids(np.atleast_1d(np.asarray(ids)), self.size)
         kept = np.setdiff1d(np.arange(self.size), gone)
-        self._own = {name: values[kept] for name, values in self._own.items()}
-        self._settings |= self._own
+        self._settings |= {name: values[kept] for name, values in self._own.items()}
         if self._engine is not None:
             self._engine.keep(kept)
-        for part in (self._waiting, self._watch):
-            if part is not None:
-                part.keep(kept)
+        if self._watch is not None:
+            self._watch.keep(kept)
+        if self._waiting is not None:  # rows of models that are gone wait no longer
+            waiting, used = self._waiting, np.flatnonzero(self._waiting.tickets >= 0)
+            models = waiting.rows[used, 0].astype(np.int64)
+            waiting.rows[used, 0] = np.searchsorted(kept, models)
+            waiting.resolve(used[np.isin(models, gone)])
         self._settings["size"] = len(kept)
 
     def _checked(self, i: Any) -> int:
@@ -317,7 +365,7 @@ class Models(Saved):
     @property
     def expired(self) -> int:
         """Rows whose targets had not come when newer rows took their places."""
-        return 0 if self._waiting is None else self._waiting.expired
+        return int(self._issued[1])
 
     def broken(self) -> np.ndarray:
         """Return the ids of models whose numbers arithmetic cannot go on with; normally none."""

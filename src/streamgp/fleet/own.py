@@ -99,24 +99,20 @@ def usual(model: StreamModel, name: str) -> FloatArray:
     return np.atleast_1d(np.asarray(np.nan if value is None else value, dtype=float))
 
 
-def extended(
-    model: StreamModel, own: dict[str, FloatArray], sizes: tuple[int, int], begin: dict[str, Any]
+def written(
+    model: StreamModel, own: dict[str, FloatArray], size: int, ids: np.ndarray, given: dict[str, Any]
 ) -> dict[str, FloatArray]:
-    """The hyperparameters of a fleet to which models are added.
-
-    Args:
-        model: the recipe, which says what is not given.
-        own: of the models there are.
-        sizes: how many there are, and how many come.
-        begin: what those that come have.
-    """
+    """The hyperparameters of so many models: of the first ones as they are, of these ids as they are given."""
     found = {}
-    for name in own.keys() | begin.keys():
-        parts = own.get(name, usual(model, name)[None]), np.atleast_1d(begin.get(name, usual(model, name)))[None]
-        width = max(part.shape[1] for part in parts)
+    for name in own.keys() | given.keys():
+        parts = [usual(model, name)[None], *(np.atleast_2d(one[name]) for one in (own, given) if name in one)]
+        whole = np.empty((size, width := max(part.shape[1] for part in parts)))
+        whole[:] = parts[0]
+        if name in own:
+            whole[: len(own[name])] = own[name]
+        if name in given:
+            whole[ids] = given[name]
         if width > 1:  # one for each input: what the recipe does not say is what it would have
-            unsaid = of_recipe(model, width)[name]
-            parts = tuple(np.where(np.isnan(part), unsaid, part) for part in parts)  # type: ignore[assignment]
-        whole = [np.broadcast_to(part, (size, width)) for part, size in zip(parts, sizes, strict=True)]
-        found[name] = np.concatenate(whole)
+            whole = np.where(np.isnan(whole), of_recipe(model, width)[name], whole)
+        found[name] = whole
     return found

@@ -49,12 +49,7 @@ def tuned(
 ) -> tuple[Prior, dict[str, FloatArray]]:
     """The prior of all models, learned from at most this many of them, and the hyperparameters of each model.
 
-    Args:
-        tried: the candidates.
-        X: (rows, size, d) first rows of all models.
-        Y: (rows, size) their targets.
-        models: most of them from which the prior is learned.
-        score: the log densities (models, candidates) of rows under candidates.
+    The score of rows, (rows, size, d) and (rows, size), is their log densities under candidates, (models, candidates).
     """
     size = X.shape[1]
     some = np.unique(np.linspace(0, size - 1, min(size, models)).astype(int))

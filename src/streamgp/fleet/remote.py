@@ -1,6 +1,6 @@
 """Remote: a process that holds models for this one, one object for each.
 
-It reads requests, each the name of a method of EachEngine with arguments, answers one after the other, and ends when
+It reads requests, each the name of a method of Holder with arguments, answers one after the other, and ends when
 its input does, at the latest with the process that started it. It is started as a command, not by multiprocessing,
 which would run a user's script again in every process.
 """
@@ -17,39 +17,19 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from streamgp.compiled.sources import environment
 from streamgp.contract.saved import Shape
-from streamgp.fleet.each import EachEngine
-from streamgp.fleet.rows import Rows
+from streamgp.fleet.holder import Failure, Holder, Request
 
 SECONDS_TO_END = 10.0
-BEGIN = "begin"
-
-Request = tuple[Any, ...]  # the name of a method, then its arguments
-
-
-class Failure(NamedTuple):
-    """Why a request was not done.
-
-    Args:
-        model: for which it failed.
-        error: that was raised.
-    """
-
-    model: int
-    error: BaseException
 
 
 class Remotes:
-    """Processes that hold models.
-
-    Args:
-        count: how many.
-    """
+    """Processes that hold models."""
 
     def __init__(self, count: int) -> None:
         processes: list[subprocess.Popen[bytes]] = []
@@ -71,17 +51,15 @@ class Remotes:
 
         If some fail, the error for the first of the models is raised when all have ended. Python tells the main thread
         of Ctrl-C, and no other: what is said to a process, and what it says, is never cut in two.
-
-        Args:
-            shape: of the rows, as they are known by now.
-            requests: by the number of the process.
         """
         if self._process != os.getpid():
             raise RuntimeError(
                 "the models of this fleet are held by processes that serve another process, from which this one was "
                 "forked; load the fleet from a file here, or build it with threads=1"
             )
-        started = [self._pool.submit(_asked, self._all[k], (shape, *request)) for k, request in requests.items()]
+        # One thread says all of it, as models serve one at a time; what cannot be sent says so before anything is.
+        told = {k: pickle.dumps((shape, *request), pickle.HIGHEST_PROTOCOL) for k, request in requests.items()}
+        started = [self._pool.submit(_asked, self._all[k], message) for k, message in told.items()]
         try:
             found = [one.result() for one in started]
         finally:
@@ -102,9 +80,8 @@ def _started() -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, **apart)
 
 
-def _asked(process: Any, request: Request) -> Any:
+def _asked(process: Any, message: bytes) -> Any:
     """What a process answers."""
-    message = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)  # what cannot be sent says so before anything is
     with contextlib.suppress(OSError, ValueError, EOFError):  # it has ended, or its pipe is closed
         process.stdin.write(message)
         process.stdin.flush()
@@ -134,51 +111,6 @@ def _end(processes: list[subprocess.Popen[bytes]], owner: int) -> None:
 
 
 # In the process.
-
-
-class Holder:
-    """The models that this process holds, with the ids that they have in the fleet."""
-
-    def __init__(self) -> None:
-        self._engine: EachEngine | None = None
-        self._undo: Callable[[], None] | None = None
-
-    def reply(self, request: Request) -> bytes:
-        """The answer to a request, or a Failure."""
-        try:
-            return pickle.dumps(self._answer(*request), pickle.HIGHEST_PROTOCOL)
-        except BaseException as error:
-            return pickle.dumps(self._failure(error), pickle.HIGHEST_PROTOCOL)
-
-    def _answer(self, shape: Shape, name: str, *given: Any) -> Any:
-        if name == BEGIN:
-            self._engine = EachEngine(*given)
-            return None
-        engine = self._engine
-        assert engine is not None
-        engine.busy_with, engine._model._shape = -1, shape
-        own: dict[str, Any] = {"keep_copies": self._keep_copies, "undo": self._undone}
-        return (own.get(name) or getattr(engine, name))(*given)
-
-    def _keep_copies(self, rows: Rows) -> None:
-        """Keep what brings the models of rows back, up to the next time."""
-        assert self._engine is not None
-        self._undo = None  # its copies go before others come
-        self._undo = self._engine.undo_by_copies(rows)
-
-    def _undone(self) -> None:
-        if self._undo is not None:
-            self._undo()
-
-    def _failure(self, error: BaseException) -> Failure:
-        """An error as another process can be told it; where it arose is told unless it is the row's own fault."""
-        if not isinstance(error, ValueError):
-            error.add_note("".join(traceback.format_exception(error)))
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            error = RuntimeError(f"{type(error).__name__}: {error}")
-        return Failure(-1 if self._engine is None else self._engine.busy_with, error)
 
 
 def _read(asked: queue.SimpleQueue[Request]) -> NoReturn:

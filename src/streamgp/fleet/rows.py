@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,27 +13,19 @@ from streamgp.contract import inputs
 from streamgp.settings import FloatArray
 
 Indices = np.ndarray
+Predicted = FloatArray | Sequence[FloatArray]  # columns, (n, p) each
 FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 
 
 class Rows(NamedTuple):
-    """Rows, those of one model together and in the order in which they came.
+    """Rows, those of one model together and in the order in which they came."""
 
-    Args:
-        models: (k,) different ids.
-        starts: (k + 1,): the rows of models[j] are starts[j] to starts[j + 1].
-        X: (n, d).
-        Y: (n, p) with NaN where missing; None: no targets.
-        conditions: of the rows (contract/conditions.py); None: there are none.
-        step: 0, or how far the rows of a model are apart where they lie as they came, row after row of all models.
-    """
-
-    models: Indices
-    starts: Indices
-    X: FloatArray
-    Y: FloatArray | None = None
-    conditions: FloatArray | None = None
-    step: int = 0
+    models: Indices  # (k,) different ids
+    starts: Indices  # (k + 1,): the rows of models[j] are starts[j] to starts[j + 1]
+    X: FloatArray  # (n, d)
+    Y: FloatArray | None = None  # (n, p) with NaN where missing; None: no targets
+    conditions: FloatArray | None = None  # of the rows (contract/conditions.py); None: there are none
+    step: int = 0  # or how far the rows of a model are apart where they lie as they came, row after row of all models
 
     def cut(self, parts: int) -> list[Rows]:
         """The same in parts, at most this many, with about equally many rows."""
@@ -81,22 +73,25 @@ class Rows(NamedTuple):
         return found
 
 
+def joined(parts: Sequence[Predicted], places: Sequence[Indices] = ()) -> Predicted:
+    """The columns of rows that follow each other, or of those at these places."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    if not places:
+        return columns
+    order = np.argsort(np.concatenate(places))
+    return [column[order] for column in columns]
+
+
 class Arrival(NamedTuple):
-    """How rows came, to be grouped and to give back predictions in the same arrangement.
+    """How rows came, to be grouped and to give back predictions in the same arrangement."""
 
-    Args:
-        models: as in Rows.
-        starts: as in Rows.
-        order: where each grouped row is among those that came, counted along the flattened leading axes; None: as is.
-        shape: the leading axes of what came: (rows, size), (size,) or (n,).
-        step: as in Rows.
-    """
-
-    models: Indices
+    models: Indices  # as in Rows
     starts: Indices
-    order: Indices | None
-    shape: tuple[int, ...]
-    step: int = 0
+    order: Indices | None  # where each grouped row is among those that came, their axes flattened; None: as is
+    shape: tuple[int, ...]  # the leading axes of what came: (rows, size), (size,) or (n,)
+    step: int = 0  # as in Rows
 
     def rows(self, X: np.ndarray, Y: np.ndarray | None = None) -> Rows:
         """Inputs as they came, and targets() of them."""
@@ -118,14 +113,7 @@ class Arrival(NamedTuple):
 
 
 def arrival(ids: Any, X: FloatArray, size: int, as_came: bool = False) -> Arrival:
-    """How X came: (rows, size, d) or (size, d) without ids, (n, d) with.
-
-    Args:
-        ids: of the models.
-        X: inputs.
-        size: of the fleet.
-        as_came: whether rows of all models need not be grouped.
-    """
+    """How X came: (rows, size, d) or (size, d) without ids, (n, d) with; rows of all models need not be grouped."""
     if ids is not None:
         return _sparse(checked_ids(ids, size), X)
     if X.ndim not in (2, 3) or X.shape[-2] != size:
@@ -196,13 +184,7 @@ def targets(Y: Any, came: Arrival, p: int | None, single: bool = False) -> tuple
 
 
 def plain(value: Any, name: str, single: bool = False) -> FloatArray:
-    """Numbers as they are where they can be taken so: rows of a million models are not copied for nothing.
-
-    Args:
-        value: what a user gave.
-        name: of the argument.
-        single: whether an array in single precision may stay one.
-    """
+    """Numbers as they are where they can be taken so: rows of a million models are not copied for nothing."""
     if type(value) is np.ndarray and value.dtype in FLOATS[: 2 if single else 1] and value.flags.c_contiguous:
         return value
     return inputs.numbers(value, name)
@@ -226,22 +208,3 @@ def times(time: Any, came: Arrival) -> FloatArray:
     if values.shape != came.shape:
         raise ValueError(f"time must be one time for each row: shape {came.shape}; got {values.shape}")
     return inputs.times(came.grouped(values[..., None])[:, 0], int(np.prod(came.shape)), many=True)
-
-
-def go_back(rows: Rows, time: FloatArray, clock: FloatArray) -> Indices:
-    """The positions, among the models of these rows, of those with a learned row that has no time or an earlier one.
-
-    Args:
-        rows: of the models.
-        time: of each row.
-        clock: (size,) the time of the last learned row of every model; NaN: none.
-    """
-    if rows.Y is None:
-        return np.zeros(0, dtype=np.int64)
-    learned = np.flatnonzero((~np.isnan(rows.Y)).any(axis=1))
-    model = np.searchsorted(rows.starts, learned, side="right") - 1
-    given = time[learned]
-    before = np.concatenate([[np.nan], given[:-1]])
-    first = np.diff(model, prepend=-1) != 0
-    before[first] = clock[rows.models[model[first]]]
-    return np.unique(model[~np.isfinite(given) | (given < before)])

@@ -16,11 +16,7 @@ ROWS_PER_THREAD = 100
 
 
 class Workers:
-    """Threads that run models at the same time.
-
-    Args:
-        threads: how many, with the one that calls.
-    """
+    """Threads that run models at the same time, the one that calls among them."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
