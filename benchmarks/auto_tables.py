@@ -173,8 +173,7 @@ def rendered(results: dict[str, Any]) -> dict[str, str]:
 
     runs = {(cell["stream"], cell["horizon"]): cell["scores"] for cell in results["cells"]}
     tables = {
-        "errors on streams": errors_table({key: run for key, run in real(runs).items() if not key[1]}),
-        "errors ahead": errors_table({key: run for key, run in real(runs).items() if key[1]}),
+        "errors on streams": errors_table(real(runs)),
         "intervals on streams": intervals_table(real(runs)),
         "planted glitches": glitches_table(glitches(runs)),
         "planted changes": changes_table(changes(runs)),
@@ -182,20 +181,36 @@ def rendered(results: dict[str, Any]) -> dict[str, str]:
     return {name: f"{text}\n\n{measured_on(results)}" for name, text in tables.items()}
 
 
+def groups(runs: Runs) -> dict[str, Runs]:
+    """The streams that had no part in a choice and the others, now and ahead."""
+    found: dict[str, Runs] = {}
+    for part in ("unseen", "used for choices"):
+        for ahead in ("", ", ahead"):
+            belongs = (part != "unseen"), bool(ahead)
+            found[part + ahead] = {
+                (name, horizon): run
+                for (name, horizon), run in runs.items()
+                if (name in HAD_A_PART, bool(horizon)) == belongs
+            }
+    return {title: some for title, some in found.items() if some}
+
+
+LOST = 1.005  # the least ratio that the page calls a loss
+
+
 def errors_table(runs: Runs) -> str:
-    """Errors after row 500 beside those of the best least squares and of LightGBM; the least is bold."""
-    from tables import number, table
+    """Errors after row 500 over those of the best least squares and of LightGBM, and every loss by its name."""
+    from tables import table
 
     lines = []
-    for (name, horizon), run in runs.items():
-        errors = [run["Auto"]["rmse after 500"], best(run, "RLS"), best(run, "LightGBM")]
-        told = ["-" if np.isnan(error) else number(error) for error in errors]
-        cells = [
-            f"**{cell}**" if error == np.nanmin(errors) else cell for cell, error in zip(told, errors, strict=True)
-        ]
-        label = f"{starred(name)}, {horizon} ahead" if horizon else starred(name)
-        lines.append([label, *cells, *(f"{errors[0] / error:.2f}" for error in errors[1:])])
-    return table(["stream", "auto", "least squares", "LightGBM", "auto / least squares", "auto / LightGBM"], lines)
+    for title, some in groups(runs).items():
+        cells, lost = [], []
+        for rival, who in (("RLS", "least squares"), ("LightGBM", "LightGBM")):
+            ratios = {key: over(run["Auto"]["rmse after 500"], best(run, rival)) for key, run in some.items()}
+            cells.append(f"{across(ratios.values(), np.median):.2f} ({across(ratios.values(), np.max):.2f})")
+            lost += [f"{name} ({who}, {value:.2f})" for (name, _), value in ratios.items() if value >= LOST]
+        lines.append([title, str(len(some)), *cells, "; ".join(lost) or "none"])
+    return table(["streams", "number", "auto / least squares", "auto / LightGBM", "auto loses"], lines)
 
 
 def intervals_table(runs: Runs) -> str:
@@ -203,22 +218,12 @@ def intervals_table(runs: Runs) -> str:
     from tables import table
 
     lines = []
-    for part in ("without a part in a choice (*)", "with one"):
-        for ahead in ("", ", ahead"):
-            some = [
-                run["Auto"]
-                for (name, horizon), run in runs.items()
-                if (name in HAD_A_PART) == (part == "with one") and bool(horizon) == bool(ahead)
-            ]
-            if some:
-                coverage = [scores["coverage"] for scores in some]
-                lowest, seconds = (
-                    min(scores["lowest window"] for scores in some),
-                    [scores["seconds"] for scores in some],
-                )
-                spread = f"{min(coverage):.1%} to {max(coverage):.1%}"
-                times = f"{min(seconds):.0f} to {max(seconds):.0f}"
-                lines.append([part + ahead, str(len(some)), spread, f"{lowest:.1%}", times])
+    for title, some in groups(runs).items():
+        scores = [run["Auto"] for run in some.values()]
+        coverage, seconds = ([one[name] for one in scores] for name in ("coverage", "seconds"))
+        spread = f"{min(coverage):.1%} to {max(coverage):.1%}"
+        lowest, times = min(one["lowest window"] for one in scores), f"{min(seconds):.0f} to {max(seconds):.0f}"
+        lines.append([title, str(len(some)), spread, f"{lowest:.1%}", times])
     return table(["streams", "number", "coverage", "lowest in 1 000 rows", "seconds"], lines)
 
 
@@ -247,7 +252,7 @@ def changes_table(runs: dict[str, list[Scores]]) -> str:
         recovered = f"{np.median(rows):.0f} ({max(rows)})" if rows else ""
         title = change if rows else f"{change}, {len(some)} kinds of noise"
         lines.append([title, recovered, f"{found} of {len(rows)}", str(false)])
-    return table(["change", "rows to recover", "told within 500 rows", "told elsewhere"], lines)
+    return table(["change", "rows to recover", "found within 500 rows", "false alarms"], lines)
 
 
 def render(folder: Path | None) -> None:

@@ -49,7 +49,7 @@ def say(bank, F, y, kind=PREDICT | TAKE):
 
 def test_rows_at_once_are_rows_one_by_one():
     F, y = stream()
-    whole, single = (Bank(3, 100, 1.0).placed(lines()) for _ in range(2))
+    whole, single = (Bank(3, 1.0).placed(lines()) for _ in range(2))
     at_once = say(whole, F, y)
     one_by_one = np.hstack([say(single, F[t : t + 1], y[t : t + 1]) for t in range(len(y))])
     np.testing.assert_array_equal(at_once, one_by_one)
@@ -60,7 +60,7 @@ def test_rows_at_once_are_rows_one_by_one():
 
 def test_a_line_of_the_bank_says_what_its_process_says_alone():
     F, y = stream()
-    bank = Bank(3, 100, 1e9).placed([lines()[3]])  # beyond no limits
+    bank = Bank(3, 1e9).placed([lines()[3]])  # beyond no limits
     said = say(bank, F[1:], y[1:])[0]
     alone, (units, (shift, scale)) = lines()[3].process, lines()[3][5:7]
     X, base = (F[1:, [1, 0]] - units[0]) / units[1], F[1:, 2]
@@ -70,11 +70,11 @@ def test_a_line_of_the_bank_says_what_its_process_says_alone():
 
 def test_lines_that_join_and_leave_let_the_others_keep_what_they_earned():
     F, y = stream()
-    bank = Bank(3, 100, 1.0).placed(lines())
+    bank = Bank(3, 1.0).placed(lines())
     say(bank, F, y)
-    before = dict(zip(bank.names, bank.long_errors(), strict=True))
-    recent = dict(zip(bank.names, bank.recent_errors(), strict=True))
-    weights = dict(zip(bank.names, bank.weights(), strict=True))
+    before = bank.by_name(bank.long_errors())
+    recent = bank.by_name(bank.recent_errors())
+    weights = bank.by_name(bank.weights())
     new = Line("new", PROCESS, (0,), -1, process(least_squares(1.0, 1.0), 1), np.array([[0.0], [1.0]]))
     more = bank.joined([new], {"new": np.full(30, 0.5)})
     assert more.names == [*bank.names, "new"]
@@ -83,15 +83,15 @@ def test_lines_that_join_and_leave_let_the_others_keep_what_they_earned():
         for name, error, late in zip(one.names, one.long_errors(), one.recent_errors(), strict=True):
             assert (error, late) == ((before | {"new": 0.5})[name], (recent | {"new": 0.5})[name]) or name == "new"
         assert one.weights().sum() == pytest.approx(1.0)
-    assert dict(zip(more.names, more.long_errors(), strict=True))["new"] == pytest.approx(0.5)
+    assert more.by_name(more.long_errors())["new"] == pytest.approx(0.5)
     again = say(more.placed([line for line in more.lines if line.name != "new"]), F[:5], y[:5], PREDICT)
     np.testing.assert_array_equal(again, say(bank, F[:5], y[:5], PREDICT))
-    assert dict(zip(bank.names, bank.weights(), strict=True)) == weights
+    assert bank.by_name(bank.weights()) == weights
 
 
 def test_the_mean_goes_on_where_other_lines_come_before_it():
     F, y = stream()
-    bank = Bank(3, 100, 1.0).placed(lines()[:2])
+    bank = Bank(3, 1.0).placed(lines()[:2])
     say(bank, F, y)
     bank = bank.placed([bank.lines[1]])
     assert say(bank, F[:1], y[:1], PREDICT)[0, 0] == pytest.approx(np.nanmean(y))
@@ -99,7 +99,7 @@ def test_the_mean_goes_on_where_other_lines_come_before_it():
 
 def test_a_line_that_joins_untried_starts_behind_the_best():
     F, y = stream()
-    bank = Bank(3, 100, 1.0).placed(lines())
+    bank = Bank(3, 1.0).placed(lines())
     say(bank, F, y)
     best = np.nanmin(bank.long_errors())
     fresh = lines()[2]._replace(name="fresh")

@@ -42,7 +42,7 @@ def test_after_an_alarm_one_that_forgets_is_built_beside_those_that_stayed(view)
     X, y = changing(250)
     model = auto(tune=False)
     model.learn_many(X, y)
-    table = model._shown
+    table = model._models[0]
     table.chosen = table.chosen._replace(names=[f"ISSGPR{view}"])
     assert choosing._base(table) == [f"ISSGPR{view}", f"KRLST{view}"]
     table.chosen = table.chosen._replace(names=[f"SOGP{view}, from row 201", f"KRLST{view}", f"SOGP{view}"])

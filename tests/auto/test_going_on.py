@@ -22,15 +22,24 @@ def auto(**settings):
     return sg.Auto(warmup=100, lags=1, tune=False, candidates={"capacity": 8, "features": 8}, **settings)
 
 
+def tuned(**settings):
+    return sg.Tuned(sg.KRLST(capacity=8), warmup=100, **settings)
+
+
 @pytest.fixture(scope="module")
 def stream():
     return rows(N)
 
 
+@pytest.fixture(scope="module", params=[auto, tuned])
+def make(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def expected(stream):
+def expected(make, stream):
     """What is predicted of every row, and the state after all of them."""
-    model = auto()
+    model = make()
     return model.track(*stream), model.to_bytes()
 
 
@@ -40,10 +49,10 @@ def assert_same(p, q):
 
 
 @pytest.mark.parametrize("stops", [(18, 80, 97), pytest.param((25, 30, 100), marks=pytest.mark.more)])
-def test_a_stream_goes_on_bit_for_bit_wherever_it_is_copied_or_saved(stops, stream, expected):
+def test_a_stream_goes_on_bit_for_bit_wherever_it_is_copied_or_saved(stops, make, stream, expected):
     X, y = stream
     prediction, state = expected
-    model, start = auto(), 0
+    model, start = make(), 0
     for stop, way in zip(stops, WAYS, strict=True):
         assert_same(model.track(X[start:stop], y[start:stop]), prediction[start:stop])
         assert way(model).to_bytes() == model.to_bytes()
@@ -52,24 +61,13 @@ def test_a_stream_goes_on_bit_for_bit_wherever_it_is_copied_or_saved(stops, stre
     assert model.to_bytes() == state
 
 
-def test_a_thread_changes_no_number_nor_do_single_rows(stream, expected):
+def test_a_thread_changes_no_number_nor_do_single_rows(make, stream, expected):
     X, y = stream
-    assert_same(auto(background=False).track(X, y), expected[0])
-    model = auto()
+    assert_same(make(background=False).track(X, y), expected[0])
+    model = make()
     for x, target, mean in zip(X, y.tolist(), expected[0].mean.tolist(), strict=True):
         assert model.predict_one(x).mean == pytest.approx(mean, rel=1e-9, abs=1e-9, nan_ok=True)
         model.learn_one(x, target)
-
-
-def test_an_auto_with_a_prior_is_saved_and_continued():
-    X, y = rows(60)
-    prior = sg.Prior({"lengthscale": [(0.7, 3.0)], "noise": [[0.02]]}, shares=[1.0], best=0)
-    model = auto(prior=prior)
-    model.learn_many(X[:30], y[:30])
-    again = sg.from_bytes(model.to_bytes())
-    for one in (model, again):
-        one.learn_many(X[30:], y[30:])
-    assert again.to_bytes() == model.to_bytes()
 
 
 def test_the_next_change_is_the_row_after_which_experts_are_built_or_join():
@@ -86,14 +84,3 @@ def test_the_next_change_is_the_row_after_which_experts_are_built_or_join():
         assert model.next_change > t + 1
     assert {20, 30, 100, 200} <= set(changes)
     assert set(changes) <= announced
-
-
-def test_a_table_that_is_saved_while_experts_are_due_goes_on_with_them():
-    X, y = rows(120)
-    whole, model = auto(), auto(background=False)
-    expected = whole.track(X, y).mean
-    model.learn_many(X[:85], y[:85])
-    assert model._shown.tasks
-    again = sg.from_bytes(model.to_bytes())
-    assert again._shown.tasks == model._shown.tasks
-    np.testing.assert_array_equal(again.track(X[85:], y[85:]).mean, expected[85:])

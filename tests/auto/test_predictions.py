@@ -111,16 +111,9 @@ def test_what_is_no_length_of_time_is_refused_with_a_sentence():
             sg.Auto(budget=bad)
 
 
-def test_a_budget_is_kept_as_it_was_given():
-    model = sg.from_bytes(sg.Auto(budget="1ms").to_bytes())
-    assert model.get_params()["budget"] == "1ms"
-    assert "budget='1ms'" in repr(model)
-
-
-def test_a_prior_that_does_not_fit_is_refused():
-    X, y = rows(5)
-    prior = sg.Prior({"lengthscale": [(1.0, 1.0, 1.0)], "noise": [[0.02]]}, shares=[1.0], best=0)
-    with pytest.raises(ValueError, match="prior has lengthscales of 3 inputs, but rows have 2"):
-        sg.Auto(prior=prior).learn_many(X, y)
-    with pytest.raises(TypeError, match="prior must be a Prior"):
-        sg.Auto(prior="prior.safetensors")
+def test_what_the_experts_claim_stays_unknown_until_one_of_them_knows_a_scale():
+    model = sg.Auto()
+    p = model.track(np.zeros((3, 1)), np.array([1.0, 1.5, -0.5]))
+    assert np.isfinite(p.std[1])  # the first target gives an interval
+    assert np.isnan(p.raw.std[1])  # which is no claim that alarms should count
+    assert np.isfinite(p.raw.std[2])

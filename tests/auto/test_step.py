@@ -66,19 +66,10 @@ def test_rows_see_what_the_definition_says(layout):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_without_rows_before_the_last_one_is_before_each():
-    layout = Layout(2, 1, (), 0)
-    past = Past(layout, 10)
-    past.x[:] = 3.0, 4.0
-    none = np.zeros(2, dtype=np.int64)
-    found = past.see(np.ones((2, 2)), np.ones((2, 3)), none, none)
-    np.testing.assert_array_equal(found[:, layout.before], [[3.0, 4.0]] * 2)
-
-
 def test_ahead_of_time_the_targets_of_missing_rows_lie_on_a_line():
     past = Past(Layout(0, 6, (), 2), 10)
     past.tell(np.array([1.0, 2.0, 8.0]))
     past.bridge(2)
     none = np.zeros(1, dtype=np.int64)
-    lags = past.see(np.empty((1, 0)), np.ones((1, 3)), past.known, none)[0, :6]
+    lags = past.see(np.empty((1, 0)), np.ones((1, 3)), past.known, none, past.x)[0, :6]
     np.testing.assert_allclose(lags, [8.0, 6.0, 4.0, 2.0, 1.0, 1.0])

@@ -7,27 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.auto import clock, forest, needed
+from streamgp.auto import choosing, clock, forest, needed
 from streamgp.auto.candidates import CANDIDATES, DEFAULT, sizes_of
-from streamgp.auto.choosing import Chosen
-from streamgp.auto.features import LONGER_LAGS, Layout, default_lags
-from streamgp.auto.importance import importance
+from streamgp.auto.features import Layout, default_lags
 from streamgp.auto.lines import Builder
-from streamgp.auto.table import Plan, Table
+from streamgp.auto.table import NOUGHT, Table
 from streamgp.contract import freerun
+from streamgp.contract.analysis import Analysis
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.conditions import NOISE
+from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.lanes import ADVANCE, PREDICT
-from streamgp.contract.model import Ability, Change, Health, Relevance, Shape, StreamModel
+from streamgp.contract.model import Ability, Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.process.prior import Prior, checked
-from streamgp.settings import FloatArray, nearest, number, switch, whole
+from streamgp.settings import FloatArray, Maybe, nearest, probability, switch, whole
 from streamgp.wrappers import outliers
+from streamgp.wrappers.aggregation import LIMITED
+from streamgp.wrappers.wrapper import Composite
 
-ONE_LATER = np.full(1, np.nan)  # the time of a row that comes without one
+LONGER_LAGS = 24  # of least squares, which needs few rows for many inputs
+IMPORTANCE_ROWS = 200  # of the last ones
+SHARED = "level", "warmup", "drift", "screen", "background"  # settings of each output
 
 
-class Auto(StreamModel):
+class Auto(Composite):
     """A stream model without settings: it scales, chooses, tunes, calibrates and notices change by itself.
 
     Naive predictions, least squares, Gaussian processes and, where LightGBM is installed, forests of trees compete at
@@ -52,7 +55,6 @@ class Auto(StreamModel):
         budget: the processor time that a row may take once experts are chosen, for each output: "200us", "1ms", a
             number in seconds or a timedelta; None: any. It decides between three sizes, not by the machine, so that
             results are the same everywhere (docs/models/auto.md).
-        ahead: rows between a row and its target; ``Ahead`` sets it.
         background: whether a thread builds and tunes experts while rows are answered; the numbers are the same.
         candidates: settings of the processes by name, such as {"capacity": 50}; None: their own.
         prior: that a fleet of models in standard units has learned (``Fleet(Standardize(KRLST()))``, ``fleet.tune``):
@@ -73,6 +75,7 @@ class Auto(StreamModel):
         (True, True)
     """
 
+    _models: list[Table]  # type: ignore[assignment]  # one for each output
     _shared = False
     _without_inputs = True
     _feeds_itself = True
@@ -89,57 +92,39 @@ class Auto(StreamModel):
         drift: bool = True,
         screen: bool = True,
         budget: Any = DEFAULT,
-        ahead: int = 0,
         background: bool = True,
         candidates: dict[str, Any] | None = None,
         prior: Prior | None = None,
         trees: bool | None = None,
     ) -> None:
-        if number("level", level, above=0) >= 1:
-            raise ValueError(f"level must be above 0 and below 1; got {level!r}")
         self._lags = None if lags is None else whole("lags", lags, at_least=0)
         self._seasons = tuple(whole("seasons", season) for season in seasons)
-        whole("ahead", ahead, at_least=0)
         whole("warmup", warmup, at_least=10)
-        given, known = candidates or {}, sorted({name for one in CANDIDATES.values() for name in one.settings})
+        probability("level", level)
+        given, known = candidates or {}, sorted(set().union(*CANDIDATES.values()))
         for name in given:
             if name.partition("__")[0] not in known:
                 raise ValueError(f"no candidate of Auto has a setting {name!r}.{nearest(name, known)}")
         self._needs_time = given.get("half_life") is not None
-        self._screens = switch("screen", screen)
+        self._screens, self._trees = switch("screen", screen), trees is not False
         self._largest = np.inf if screen else LARGEST
         self._sizes, self._candidates, self._prior = sizes_of(budget), given, checked("prior", prior)
-        switch("tune", tune)
+        for name in ("tune", "drift", "background"):
+            switch(name, self._settings[name])
         if trees is not None and switch("trees", trees) and (why := forest.without_trees()):
             raise ImportError(why)
-        self._table: dict[str, Any] = {
-            "level": float(level),
-            "warmup": warmup,
-            "drift": switch("drift", drift),
-            "screen": screen,
-            "background": switch("background", background),
-            "trees": trees is not False,
-        }
         needed.compile_first()  # together, before experts ask for their parts
-        self._tables: tuple[Table, ...] = (self._fresh(1),)
-
-    def lags_for(self, d: int) -> int:
-        """Return how many past targets experts may use beside this many columns."""
-        return default_lags(d, self._seasons, self._horizon) if self._lags is None else self._lags
-
-    @property
-    def _horizon(self) -> int:
-        """Rows between a row and its target, where there is more than one."""
-        return int(self._settings["ahead"]) or (self._ahead if self._ahead > 1 else 0)
+        self._models = [self._table_for(1)]
 
     # The state.
 
-    def _fresh(self, d: int) -> Table:
+    def _table_for(self, d: int) -> Table:
         """What predicts one output from d columns."""
-        lags = self.lags_for(d)
-        layout = Layout(d, max(lags, LONGER_LAGS) if lags else 1, self._seasons, self._horizon)
+        ahead = self._ahead if self._ahead > 1 else 0
+        lags = default_lags(d, self._seasons, ahead) if self._lags is None else self._lags
+        layout = Layout(d, max(lags, LONGER_LAGS) if lags else 1, self._seasons, ahead)
         builder = Builder(layout, lags, self._settings["tune"], self._sizes, self._candidates, self._prior)
-        table = Table(Plan(layout, builder, **self._table))
+        table = Table({name: self._settings[name] for name in SHARED} | {"builder": builder, "trees": self._trees})
         table._prepare(Shape(d + clock.TICK, 1, scalar=False, certain=True))
         return table
 
@@ -149,14 +134,17 @@ class Auto(StreamModel):
         if lengths not in (1, d):
             raise ValueError(f"prior has lengthscales of {lengths} inputs, but rows have {d}; give one of such rows")
         if self._d is None:
-            self._tables = tuple(self._fresh(d) for _ in range(p))
+            self._models = [self._table_for(d) for _ in range(p)]
             self._readings, self._clock = np.zeros((d, outliers.NUMBERS)), clock.begin()
         else:  # rows have come, but no target
-            self._tables = (*self._tables, *(self._tables[0].copy() for _ in range(p - 1)))[:p]
+            self._models = [*self._models, *(self._models[0].copy() for _ in range(p - 1))][:p]
         self._screen = np.zeros((p, outliers.NUMBERS))
 
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        return StreamModel.get_params(self, deep)
+
     def _children(self) -> dict[str, StreamModel]:
-        return {f"output.{j}": table for j, table in enumerate(self._tables)}
+        return {f"output.{j}": table for j, table in enumerate(self._models)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"screen": self._screen, "readings": self._readings, "clock": self._clock}
@@ -165,65 +153,43 @@ class Auto(StreamModel):
         outliers.check(self._screen)
         outliers.check(self._readings)
         clock.check(self._clock)
-        super()._check_restored()
 
     # Rows.
 
-    def _pass(
-        self,
-        ops: np.ndarray,
-        X: FloatArray,
-        Y: FloatArray | None,
-        conditions: FloatArray | None,
-        kept: FloatArray | None,
-    ) -> FloatArray:
-        Z, width = self._upcoming(ops, X, conditions), 0 if kept is None else kept.shape[1] // len(self._tables)
+    def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
+        Z, width = self._upcoming(ops, X, conditions), 0 if kept is None else kept.shape[1] // len(self._models)
         said = []
-        for j, table in enumerate(self._tables):
+        for j, table in enumerate(self._models):
             y = None if Y is None else np.ascontiguousarray(Y[:, j : j + 1])
             own = None if kept is None else kept[:, j * width : (j + 1) * width]
-            said.append(table._pass(ops, Z, y, _of_output(conditions, j), own))
+            given = conditions
+            if conditions is not None:  # the noises of its own targets, if outputs have some
+                given = conditions[:, [*range(NOISE), min(NOISE + j, conditions.shape[1] - 1)]]
+            said.append(table._pass(ops, Z, y, given, own))
             if Y is not None and y is not None:  # who looks for refused targets finds those that were doubted, too
                 Y[:, j] = y[:, 0]
         return said[0] if len(said) == 1 else np.concatenate(said, axis=2)
 
-    def _upcoming(self, ops: np.ndarray, X: FloatArray, conditions: FloatArray | None) -> FloatArray:
-        """Rows as they are believed, with their times."""
-        d, (rows, kinds) = X.shape[1], ops.T
-        Z = np.zeros((len(X), d + clock.TICK))
-        Z[:, :d] = X
-        times = clock.times_of(conditions, len(ops))
-        advances = kinds & ADVANCE != 0
-        if advances.any():
-            came = rows[advances]
-            Z[came, :d] = self._believed(X[came], self._readings)
-            Z[came, d:] = clock.advanced(self._clock, times[advances])
-        if not advances.all():
-            alone = np.flatnonzero((kinds & PREDICT != 0) & ~advances)
-            if len(alone):
-                asked = rows[alone]
-                Z[asked, :d] = self._asked(X[asked])
-                Z[asked, d:] = clock.next_of(self._clock, times[alone])
+    def _upcoming(self, ops: np.ndarray, X: FloatArray, conditions: Maybe) -> FloatArray:
+        """Rows as they are believed, with their times; those that do not advance as each would come next."""
+        rows, kinds = ops.T
+        Z = np.concatenate([X, np.zeros((len(X), clock.TICK))], axis=1)
+        times = np.full(len(ops), np.nan) if conditions is None else conditions[:, TIME]
+        advance = np.flatnonzero(kinds & ADVANCE)
+        if len(advance):
+            Z[rows[advance]] = self._come(X[rows[advance]], times[advance], self._readings, self._clock)
+        for op in np.flatnonzero(kinds & (PREDICT | ADVANCE) == PREDICT):
+            state = self._readings.copy(), self._clock.copy()
+            Z[rows[op]] = self._come(X[rows[op] : rows[op] + 1], times[op : op + 1], *state)[0]
         return Z
 
-    def _believed(self, X: FloatArray, readings: FloatArray) -> FloatArray:
+    def _come(self, X: FloatArray, times: FloatArray, readings: FloatArray, ticks: FloatArray) -> FloatArray:
         """Rows in order; in place of an input that is more likely a broken reading the one before it stands."""
-        if not (self._screens and X.shape[1]):
-            return X
-        if len(X) == 1 and outliers.within(readings, X[0]):
-            outliers.doubt(readings, X.copy())
-            return X
-        last = readings[:, outliers.LAST].copy()
-        left = outliers.doubted(readings, X)
-        for row in left if np.isnan(left).any() else ():
-            row[:] = last = np.where(np.isnan(row), last, row)
-        return left
-
-    def _asked(self, X: FloatArray) -> FloatArray:
-        """Rows that would each come next, as they would be believed."""
-        if not self._screens or all(outliers.within(self._readings, x) for x in X):
-            return X
-        return np.concatenate([self._believed(x[None], self._readings.copy()) for x in X])
+        if self._screens:
+            last, X = readings[:, outliers.LAST].copy(), outliers.doubted(readings, X)
+            for x in X if np.isnan(X).any() else ():
+                x[:] = last = np.where(np.isnan(x), last, x)
+        return np.concatenate([X, clock.advanced(ticks, times)], axis=1)
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         if not self._screens:
@@ -233,148 +199,124 @@ class Auto(StreamModel):
         return outliers.screened(self._screen, observed, False)
 
     @property
-    def _kept_width(self) -> int:
-        return sum(table._kept_width for table in self._tables)
+    def _kept_width(self) -> int:  # type: ignore[override]
+        return sum(table._kept_width for table in self._models)
 
     @property
     def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._tables[0]._columns
+        return self._models[0].intervals._columns
 
     def _told(self, columns: Sequence[Any]) -> Prediction:
-        return self._tables[0]._told(columns)
+        return self._models[0].intervals._told(columns)
 
     def _cannot(self, what: Ability, p: int = 1) -> str:
         return super()._cannot(what, p) if what == "forget" else ""
 
-    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
+    def _refuse_times(self, time: Maybe, learned: np.ndarray | None, many: bool) -> None:
         if learned is not None:  # otherwise nothing is refused: the clock says what the time is
             super()._refuse_times(time, learned, many)
 
-    def _moment(self) -> None:
-        """Nothing stands outside of the clock."""
-
-    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        return _Futures(self, count)
+    def _analysis(self) -> Analysis:
+        return _AutoAnalysis(self)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        rows = [table._last_row() for table in self._tables]
+        rows = [table._last_row() for table in self._models]
         return rows[0][0], np.concatenate([y for _, y in rows])
 
     # What can be read.
 
-    @property
-    def _shown(self) -> Table:
-        """The table of the first output."""
-        return self._tables[0]
-
-    @property
-    def rows_seen(self) -> int:
-        return self._tables[0].rows_seen
+    def _shown(self) -> StreamModel:
+        return self._models[0].leader or self._models[0]
 
     @property
     def health(self) -> Health:
-        if self._d is None:
-            return super().health
         found = super().health
+        if self._d is None:
+            return found
         screened = outliers.refused(self._screen) + outliers.refused(self._readings)
-        doubted = sum(table.health.fill_values for table in self._tables)
-        limited = sum(table.bank.limited for table in self._tables)
+        doubted = sum(outliers.refused(table.doubts) + int(table.clock[choosing.STRUCK]) for table in self._models)
+        limited = sum(int(table.bank.seen[LIMITED]) for table in self._models)
         return found._replace(fill_values=screened + doubted, limited_rows=found.limited_rows + limited)
 
     @property
     def weights(self) -> dict[str, float]:
         """How much each expert counts at present, by name; of the first output."""
-        bank = self._shown.bank
-        return dict(zip(bank.names, bank.weights().tolist(), strict=True))
+        return self._models[0].bank.by_name(self._models[0].bank.weights())
 
     @property
     def errors(self) -> dict[str, float]:
         """The root mean squared error of each expert over about the last thousand rows; of the first output."""
-        bank = self._shown.bank
-        return dict(zip(bank.names, bank.long_errors().tolist(), strict=True))
+        return self._models[0].bank.by_name(self._models[0].bank.long_errors())
 
     def importance(self, groups: Sequence[Sequence[int]]) -> FloatArray:
         """Return how much groups of inputs count, and past targets together, as shares of 1; of the first output.
 
-        They say how far predictions of the last rows move when columns are taken from other rows; see importance.py.
-        It takes as long as a few thousand predictions. Without rows enough, or where nothing moves, there are none.
+        They say how far predictions of the last rows move when columns are taken from other rows. It takes as long as a
+        few thousand predictions. Without rows enough, or where nothing moves, there are none.
 
         Args:
             groups: numbers of inputs.
         """
-        layout = self._shown.layout
-        past = [] if self._d is None else [range(layout.own, layout.clock)]
-        return importance(self._shown, [*groups, *past]) if past else np.zeros(0)
+        table, seen = self._models[0], self.rows_seen
+        F = table.rows_between(max(seen - IMPORTANCE_ROWS, 0), seen).F
+        F = F[np.isfinite(F).all(axis=1)]
+        if len(F) < 2:
+            return np.zeros(0)
+        other, mean = F[np.random.default_rng(0).permutation(len(F))], table.said(F)[0]
+        groups = [*groups, range(table.layout.own, table.layout.clock)]
+        moved = np.empty(len(groups))
+        # Its half is the part of the variance in which a group has a part, Sobol's total index.
+        for at, columns in enumerate(groups):
+            changed = F.copy()
+            changed[:, columns] = other[:, columns]
+            moved[at] = np.mean((table.said(changed)[0] - mean) ** 2)
+        total = moved.sum()
+        return moved / total if np.isfinite(total) and total > 0 else np.zeros(0)
 
     @property
-    def chosen(self) -> Chosen | None:
+    def chosen(self) -> choosing.Chosen | None:
         """Which processes were chosen, and why; None before the end of the warm-up; of the first output."""
-        return self._shown.chosen
+        return self._models[0].chosen
 
     @property
     def changes(self) -> list[int]:
         """Rows, from 0, after which the stream changed; of the first output."""
-        return list(self._shown.events)
+        return list(self._models[0].events)
 
     @property
     def next_change(self) -> int:
         """The number of rows after which experts are built or join next, which takes longer than a row."""
-        return min(table.next_build for table in self._tables)
+        return min(choosing.next_build(table) for table in self._models)
 
     @property
     def without_trees(self) -> str:
         """Why no forest can be trained, in a sentence; nothing where it can."""
-        return forest.without_trees() if self._table["trees"] else "No trees, because trees=False."
+        return forest.without_trees() if self._trees else "No trees, because trees=False."
 
-    @property
-    def size(self) -> int:
-        return self._shown.size
 
-    @property
-    def basis(self) -> FloatArray:
-        return self._shown.basis
-
-    @property
-    def hyperparameters(self) -> dict[str, float | FloatArray]:
-        return self._shown.hyperparameters
-
-    def relevance(self) -> Relevance:
-        leader = self._shown.leader
-        if leader is None:
-            return super().relevance()
-        found: Relevance = leader.relevance()
-        return found
-
-    @property
-    def last_change(self) -> Change:
-        leader = self._shown.leader
-        return Change() if leader is None else leader.last_change
+class _AutoAnalysis(Analysis):
+    def trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        return _Futures(self.model, count)
 
 
 class _Futures(freerun.Trajectories):
     """Trajectories that see their own targets as lags and as values of seasons before; each step is drawn alone."""
 
     def __init__(self, model: Auto, count: int) -> None:
-        self._tables, self._clock = [table.copy() for table in model._tables], model._clock.copy()
+        self._tables, self._clock = model._models, model._clock.copy()
         self._pasts = [[table.past.copy() for _ in range(count)] for table in self._tables]
 
     def predict(self, X: FloatArray) -> freerun.Step:
-        ticks = clock.advanced(self._clock, ONE_LATER)
-        said = [table.ahead(X, ticks, pasts) for table, pasts in zip(self._tables, self._pasts, strict=True)]
-        mean, variance, noise = (np.column_stack([one[i] for one in said]) for i in range(3))
-        for pasts in self._pasts:
+        ticks, said = clock.advanced(self._clock, np.full(1, np.nan)), []
+        for table, pasts in zip(self._tables, self._pasts, strict=True):
+            rows = [past.see(x[None], ticks, past.known, NOUGHT, past.x) for past, x in zip(pasts, X, strict=True)]
+            said.append(table.said(np.concatenate(rows))[:3])
             for past, x in zip(pasts, X, strict=True):
                 past.x[:] = x
+        mean, variance, noise = np.stack(said, axis=2)
         return freerun.Step(mean, variance, noise, mean, variance)
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for j, pasts in enumerate(self._pasts):
             for past, y in zip(pasts, targets[:, j], strict=True):
                 past.tell(np.array([y]))
-
-
-def _of_output(conditions: FloatArray | None, j: int) -> FloatArray | None:
-    if conditions is None:
-        return None
-    own = conditions[:, NOISE + j : NOISE + j + 1] if conditions.shape[1] > NOISE + j else conditions[:, NOISE:][:, :1]
-    return np.hstack([conditions[:, :NOISE], own])

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
@@ -18,37 +19,21 @@ Result = TypeVar("Result")
 MOST_JOBS = 10
 
 
-class _Thread:
-    """The thread of a process, and what it has to do."""
-
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self.pool = ThreadPoolExecutor(1, thread_name_prefix="streamgp")
-        self.unfinished: set[Future[Any]] = set()
-
-    def submit(self, work: Callable[[], Result]) -> Future[Result]:
-        future = self.pool.submit(copy_context().run, work)
-        self.unfinished.add(future)
-        future.add_done_callback(self.unfinished.discard)
-        return future
-
-
-_threads: list[_Thread] = []
-
-
-def _thread() -> _Thread:
-    """That of this process: threads do not survive a fork."""
-    if not _threads or _threads[-1].process != os.getpid():
-        _threads[:] = [_Thread()]
-    return _threads[-1]
+@cache
+def _thread(_process: int) -> tuple[ThreadPoolExecutor, set[Future[Any]]]:
+    """The thread of a process, and what it has not finished; threads do not survive a fork."""
+    return ThreadPoolExecutor(1, thread_name_prefix="streamgp"), set()
 
 
 class Job(Generic[Result]):
     """Work that has been handed to the thread."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
-        thread = _thread()
-        self._work, self._process, self._future = work, thread.process, thread.submit(work)
+        self._work, self._process = work, os.getpid()
+        pool, unfinished = _thread(self._process)
+        self._future = pool.submit(copy_context().run, work)
+        unfinished.add(self._future)
+        self._future.add_done_callback(unfinished.discard)
 
     def result(self) -> Result:
         """What the work returns; what it raises is raised here."""
@@ -57,6 +42,6 @@ class Job(Generic[Result]):
         return self._work()
 
 
-def has_room(jobs: int) -> bool:
-    """Whether the thread may have this many more jobs."""
-    return len(_thread().unfinished) + jobs <= MOST_JOBS
+def has_room() -> bool:
+    """Whether the thread may have one more job."""
+    return len(_thread(os.getpid())[1]) < MOST_JOBS

@@ -20,10 +20,9 @@ import numpy as np
 from streamgp.auto import forest
 from streamgp.auto.background import Job, has_room
 from streamgp.auto.bank import Line
-from streamgp.auto.lines import FEWEST, FROM, TREES, Rows
-from streamgp.auto.step import FOREST
+from streamgp.auto.lines import FEWEST, FORESTS, FROM, LINES, OVER_TIME
 from streamgp.settings import FloatArray
-from streamgp.wrappers.drift import BINS, Detector
+from streamgp.wrappers.drift import BINS, Detector, sizes_beside
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # processes are first built on this fraction of the warm-up's rows, then on three times as many
@@ -39,10 +38,10 @@ FORGETS = "KRLST"  # the process that forgets what was before a change that take
 LATER = 100  # rows between those that a forest is trained on and its first prediction
 
 # The state in whole numbers: rows that are over; the row of an alarm, after which processes are built anew, or -1;
-# false alarms that count against the next one.
-SEEN, GENERATION, REFUTED = range(3)
-
-LINES, OVER_TIME, FORESTS = "least squares", "over time", "forests"  # what tasks build beside processes
+# false alarms that count against the next one; fill values that were struck out of the first rows.
+SEEN, GENERATION, REFUTED, STRUCK = range(4)
+BEGIN = 0, -1, 0, 0
+RANKS = BINS + 3  # numbers that say how errors rank, what this is evidence of, and their unit
 
 
 class Chosen(NamedTuple):
@@ -65,24 +64,12 @@ class Chosen(NamedTuple):
         """For people."""
         return " + ".join(self.names)
 
-    def written(self) -> list[Any]:
-        """As a snapshot has it."""
-        return [*self[:3], [list(pair) for pair in self.scores.items()]]
-
-    @classmethod
-    def read(cls, written: Any) -> Chosen | None:
-        """What written() returned, or None."""
-        if written is None:
-            return None
-        names, model, reason, scores = written
-        return cls([str(one) for one in names], model, reason, {str(name): float(score) for name, score in scores})
-
 
 class Task(NamedTuple):
     """Lines that are being built.
 
     Args:
-        what: LINES, OVER_TIME, FORESTS, or the names of processes that see the same, joined by "+".
+        what: as Builder.built() has it.
         begin: the row after which the rows begin that they are built from.
         start: the row after which these end.
         due: the row after which they join.
@@ -94,18 +81,6 @@ class Task(NamedTuple):
     start: int
     due: int
     suffix: str
-
-    @classmethod
-    def read(cls, written: Any) -> Task:
-        what, begin, start, due, suffix = written
-        return cls(str(what), int(begin), int(start), int(due), str(suffix))
-
-
-def begin() -> tuple[np.ndarray, FloatArray]:
-    """The state before the first row: whole numbers, and how errors rank, what this is evidence of, and their unit."""
-    clock = np.zeros(3, dtype=np.int64)
-    clock[GENERATION] = -1
-    return clock, np.zeros(BINS + 3)
 
 
 def early(table: Any) -> int:
@@ -136,17 +111,40 @@ def next_change(table: Any) -> int:
 
 
 def next_build(table: Any) -> int:
-    """The first row after the present one after which lines are built or join."""
-    seen, generation, _ = table.clock.tolist()
-    first, warmup = early(table), table.warmup
-    rows = {LINES_FROM, *map(built_from, joins(table)), *(task.due for task in table.tasks)}
-    rows |= {times * warmup for times in (1, 2, 4)}
+    """The first row after the present one after which lines are built or join, or the first rows are learned anew."""
+    seen = int(table.clock[SEEN])
+    return int(min((row for row, _ in _schedule(table, seen) if row > seen), default=NEVER))
+
+
+def change(table: Any) -> None:
+    """Change what is due after the rows so far."""
+    seen = int(table.clock[SEEN])
+    for row, act in _schedule(table, seen - 1):
+        if row == seen:
+            act()
+
+
+def _schedule(table: Any, after: int) -> list[tuple[int, Callable[[], object]]]:
+    """What is done after which row, in order; forests are planned anew and anew, of these only the next one."""
+    generation, warmup, first = int(table.clock[GENERATION]), table.warmup, early(table)
+    dues: list[tuple[int, Callable[[], object]]] = [(task.due, partial(_join, table, task)) for task in table.tasks]
+    dues.append((LINES_FROM, partial(_begin, table)))
+    dues += [(built_from(due), partial(_plan_warmup, table, due)) for due in joins(table)]
+    dues += [(times * warmup, partial(_settle, table)) for times in (1, 2, 4)]
     if generation >= 0:
-        rows |= {generation + row for join in joins(table) for row in (built_from(join), join)}
-        rows.add(generation + 2 * first)
+        dues += [(generation + built_from(rows), partial(_plan_anew, table, rows)) for rows in joins(table)]
+        dues += [
+            (generation + 2 * first, partial(_report_if_better, table)),
+            # Errors while processes were built say nothing of later ones.
+            (generation + 3 * first, _detector(table).restart),
+            (generation + 3 * first, partial(_report_if_better, table)),
+            (generation + warmup, partial(_report_if_better, table)),
+            (generation + warmup, partial(_conclude, table)),
+        ]
+    dues += [(rows, lambda: None) for rows in table.looks]  # Table._look_back
     if table.trees:
-        rows.add(forest.next_due(seen))
-    return int(min((row for row in rows if row > seen), default=NEVER))
+        dues.append((forest.next_due(after), partial(_plan_forest, table)))
+    return dues
 
 
 # Rows.
@@ -154,92 +152,74 @@ def next_build(table: Any) -> int:
 
 def watch(table: Any, previous: FloatArray, y: FloatArray, mean: FloatArray) -> None:
     """Look for larger errors beside those of the previous value."""
-    seen, first = int(table.clock[SEEN]), 0
-    detector, ranked = _detector(table), table.chosen is not None
-    unit = table.ranks[BINS + 1 :]
+    seen, first, detector = int(table.clock[SEEN]), 0, _detector(table)
+    sizes = np.empty(len(y))
     mean, previous, y = np.ascontiguousarray(mean), np.ascontiguousarray(previous), np.ascontiguousarray(y)
-    while True:  # errors after an alarm are ranked among themselves
+    sizes_beside(mean, previous, y, FADING, table.ranks[BINS + 1 :], sizes)
+    while table.chosen is not None:  # errors after an alarm are ranked among themselves
         generation = int(table.clock[GENERATION])
         armed = generation < 0 or seen >= generation + 3 * early(table)
-        at = detector.watch_beside(mean, previous, y, first, FADING, unit, ranked=ranked, armed=armed)
+        at = detector.watch(sizes[first:], armed=armed)
         if at < 0:
             return
-        first = at + 1
+        first += at + 1
         _end_generation(table)
         detector.restart()
         table.clock[GENERATION], table._next = seen + first, -1.0
 
 
 def _detector(table: Any) -> Detector:
-    return Detector(ALARM, table.ranks[:BINS], table.ranks[BINS : BINS + 1], table.clock[REFUTED:])
+    return Detector(ALARM, table.ranks[:BINS], table.ranks[BINS : BINS + 1], table.clock[REFUTED:STRUCK])
 
 
 def begin_work(table: Any) -> None:
     """Hand tasks to the thread, as far as it has room."""
     for task in table.tasks:
-        if task not in table.jobs and task.start <= table.clock[SEEN] and has_room(1):
+        if task not in table.jobs and task.start <= table.clock[SEEN] and has_room():
             table.jobs = table.jobs | {task: Job(work(table, task))}
 
 
 def work(table: Any, task: Task) -> Callable[[], list[Line]]:
     """How the lines of a task are built, in a thread that sees no change of the table."""
-    builder, rows = table.builder, table.rows_between(task.begin, task.start)
-    if task.what == LINES:
-        return partial(builder.lines, rows)
-    if task.what == OVER_TIME:
-        return partial(builder.built_over_time, rows)
-    if task.what == FORESTS:
-        return partial(_trained, rows, table.layout.newest)
-    return partial(builder.built, task.what.split("+"), rows, task.suffix)
-
-
-def _trained(rows: Rows, newest: int) -> list[Line]:
-    found = forest.train(rows.F, rows.y - rows.F[:, newest])
-    return [] if found is None else [Line(TREES, FOREST, (), newest, forest=found)]
+    return partial(table.builder.built, task.what, table.rows_between(task.begin, task.start), task.suffix)
 
 
 # Changes.
 
 
-def change(table: Any) -> None:
-    """Change what is due after the rows so far."""
-    seen, warmup, generation = int(table.clock[SEEN]), table.warmup, int(table.clock[GENERATION])
-    for task in [task for task in table.tasks if task.due == seen]:
-        _join(table, task)
-    if seen == LINES_FROM:
-        _now(table, Task(LINES, 0, seen, seen, ""))
-        if table.builder.prior is not None:
-            for names in _by_view(table, [name for name in table.builder.processes() if name.startswith("KRLST")]):
-                _now(table, Task(names, 0, seen, seen, ""))
-    for rows in joins(table):
-        if seen == built_from(rows):
-            _plan_warmup(table, seen, rows)
-    if seen == warmup:
-        _settle(table)
-    elif table.chosen is not None and generation < 0 and seen in (2 * warmup, 4 * warmup):
+def _begin(table: Any) -> None:
+    """The first rows are there: least squares joins, and processes that have the hyperparameters of a fleet."""
+    known = [] if table.builder.prior is None else table.builder.processes()
+    for what in (LINES, *_by_view(table, [name for name in known if name.startswith("KRLST")])):
+        _join(table, Task(what, 0, LINES_FROM, LINES_FROM, ""))
+
+
+def _settle(table: Any) -> None:
+    """The best processes stay: at the end of the warm-up, and later, unless there was an alarm, fewer of them."""
+    if table.chosen is None:
+        _stay(table, _all(table))
+    elif table.clock[GENERATION] < 0:
         _stay(table, table.chosen.names)
-    if generation >= 0:
-        _follow(table, seen, generation)
-    if table.trees and forest.due(seen):
-        later = Task(FORESTS, max(seen + LATER - table._room, 0), seen, seen + LATER, "")
-        table.tasks = (*table.tasks, later)
 
 
-def _follow(table: Any, seen: int, generation: int) -> None:
-    """What is due after an alarm."""
-    suffix, first = f"{FROM}{generation + 1}", early(table)
-    for rows in joins(table):
-        if seen == generation + built_from(rows):
-            _plan(table, _base(table), generation, seen, generation + rows, suffix)
-    if seen == generation + 3 * first:  # errors while processes were built say nothing of later ones
-        _detector(table).restart()
-    if seen in (generation + 2 * first, generation + 3 * first, generation + table.warmup):
-        _report_if_better(table, generation)
-    if seen == generation + table.warmup:
-        _detector(table).conclude(confirmed=generation in table.events)
-        young = [name for name in table.bank.names if name.endswith(suffix)]
-        _stay(table, [*table.chosen.names, *young])
-        table.clock[GENERATION] = -1
+def _plan_anew(table: Any, rows: int) -> None:
+    """Let the processes that stayed be built from the rows since an alarm, to join after this many of them."""
+    generation = int(table.clock[GENERATION])
+    _plan(table, _base(table), generation, int(table.clock[SEEN]), generation + rows, f"{FROM}{generation + 1}")
+
+
+def _conclude(table: Any) -> None:
+    """Of the processes from before an alarm and those built since, the best stay."""
+    generation = int(table.clock[GENERATION])
+    _detector(table).conclude(confirmed=generation in table.events)
+    young = [name for name in table.bank.names if name.endswith(f"{FROM}{generation + 1}")]
+    _stay(table, [*table.chosen.names, *young])
+    table.clock[GENERATION] = -1
+
+
+def _plan_forest(table: Any) -> None:
+    seen = int(table.clock[SEEN])
+    table.tasks = (*table.tasks, Task(FORESTS, max(seen + LATER - table._room, 0), seen, seen + LATER, ""))
 
 
 def _end_generation(table: Any) -> None:
@@ -251,10 +231,10 @@ def _end_generation(table: Any) -> None:
     table.tasks = tuple(task for task in table.tasks if not task.suffix)
 
 
-def _report_if_better(table: Any, generation: int) -> None:
-    bank, suffix = table.bank, f"{FROM}{generation + 1}"
-    errors = dict(zip(bank.names, bank.recent_errors(), strict=True))
-    young = min((errors[name] for name in errors if name.endswith(suffix)), default=np.inf)
+def _report_if_better(table: Any) -> None:
+    generation, bank = int(table.clock[GENERATION]), table.bank
+    errors = bank.by_name(bank.recent_errors())
+    young = min((errors[name] for name in errors if name.endswith(f"{FROM}{generation + 1}")), default=np.inf)
     old = min((errors[name] for name in table.chosen.names if name in errors), default=np.inf)
     if young < REPORTED * old and generation not in table.events:
         table.events = (*table.events, generation)[-MOST_EVENTS:]
@@ -288,33 +268,27 @@ def _plan(table: Any, names: list[str], begin: int, start: int, due: int, suffix
         table.tasks = (*table.tasks, Task(what, begin, start, min(when, max(due, start + 1)), suffix))
 
 
-def _plan_warmup(table: Any, start: int, due: int) -> None:
-    builder, names = table.builder, list(table.builder.processes())
-    others = [LINES] if due == joins(table)[0] < table.warmup else [LINES, OVER_TIME]  # seasons take longer to be seen
-    if due == table.warmup and due > joins(table)[0]:
-        order = _order(table, [*names, *_over_time(table)])[: builder.sizes.stay[0]]
-        names = [name for name in order if name in builder.processes()]
-        others = others if any(name not in names for name in order) else others[:1]
+def _plan_warmup(table: Any, due: int) -> None:
+    builder, first, start = table.builder, joins(table)[0], int(table.clock[SEEN])
+    names, others = list(builder.processes()), [LINES, OVER_TIME]
+    if due == first < table.warmup:  # seasons take longer to be seen
+        others = [LINES]
+    elif due == table.warmup > first:
+        order = _order(table, _all(table))[: builder.sizes.stay[0]]
+        names = [name for name in order if name in names]
+        others = others if len(names) < len(order) else [LINES]
     _plan(table, names, 0, start, due, "", *others)
 
 
-def _over_time(table: Any) -> list[str]:
-    from streamgp.auto import over_time
-
-    views = table.builder.over_time()
-    return [view.named(name) for name, view in zip((over_time.ALONE, over_time.WITH_INPUTS), views, strict=False)]
+def _all(table: Any) -> list[str]:
+    """The names of all processes that do not come of an alarm."""
+    return [*table.builder.processes(), *table.builder.over_time()]
 
 
 def _order(table: Any, names: list[str]) -> list[str]:
     """Processes that are there, the one with the lowest error over about the last thousand rows first."""
-    errors = dict(zip(table.bank.names, table.bank.long_errors(), strict=True))
-    known = [name for name in names if name in errors]
-    return sorted(known, key=lambda name: errors[name] if np.isfinite(errors[name]) else np.inf)
-
-
-def _now(table: Any, task: Task) -> None:
-    lines = work(table, task)()
-    table.bank = table.bank.joined(lines, {})
+    errors = table.bank.by_name(np.nan_to_num(table.bank.long_errors(), nan=np.inf))
+    return sorted((name for name in names if name in errors), key=errors.__getitem__)
 
 
 def _join(table: Any, task: Task) -> None:
@@ -328,27 +302,19 @@ def _join(table: Any, task: Task) -> None:
     table.jobs, table.tasks = jobs, tuple(one for one in table.tasks if one != task)
     lines = [line if line.process is None else line._replace(process=line.process.copy()) for line in built]
     rows = table.rows_between(task.start, task.due)
-    table.bank = table.bank.joined(lines, dict(table.builder.tried(lines, rows)))
-
-
-def _settle(table: Any) -> None:
-    """At the end of the warm-up the best processes stay."""
-    names = [*table.builder.processes(), *_over_time(table)]
-    errors = dict(zip(table.bank.names, table.bank.long_errors(), strict=True))
-    order = _order(table, names)
-    scores = {name: float(errors[name]) for name in order}
-    _stay(table, order)
-    listed = ", ".join(f"{name} {scores[name]:.4g}" for name in table.chosen.names)
-    reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
-    table.chosen = table.chosen._replace(reason=reason, scores=scores)
+    table.bank = table.bank.joined(lines, table.builder.tried(lines, rows))
 
 
 def _stay(table: Any, names: list[str]) -> None:
-    """Let all processes go but the best of these."""
+    """Let all processes go but the best of these; at the end of the warm-up they are chosen."""
     seen, warmup, most = int(table.clock[SEEN]), table.warmup, table.builder.sizes.stay
-    best = _order(table, names)[: most[0] if seen < 2 * warmup else most[1] if seen < 4 * warmup else most[2]]
-    processes = {*table.builder.processes(), *_over_time(table)}
+    order = _order(table, names)
+    best = order[: most[0] if seen < 2 * warmup else most[1] if seen < 4 * warmup else most[2]]
+    if table.chosen is None:
+        errors = table.bank.by_name(table.bank.long_errors())
+        listed = ", ".join(f"{name} {errors[name]:.4g}" for name in best)
+        reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
+        table.chosen = Chosen([], "", reason, {name: errors[name] for name in order})
+    table.chosen, processes = table.chosen._replace(names=best), set(_all(table))
     kept = [line for line in table.bank.lines if line.name in best or line.name.partition(FROM)[0] not in processes]
     table.bank = table.bank.placed(kept)
-    before = table.chosen or Chosen([], "", "", {})
-    table.chosen = before._replace(names=best)

@@ -7,26 +7,26 @@ import math
 import numpy as np
 
 from streamgp.contract import spacing as usual
-from streamgp.contract.conditions import TIME
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 
-# A gap is whole if it is nearly so many spacings; the clock is regular while nearly all gaps are, the last ones most.
+# A gap counts as k spacings if it is within a quarter of one of k. The clock is regular while nine of ten gaps count
+# so, older ones fading by this factor a row.
 NEARLY, REGULAR, FADING = 0.25, 0.9, 0.99
 MOST = 1e9  # spacings; a gap of more is not whole
 LEAP = 1000.0  # spacings; a time further ahead may be a wrong one, and the next row has to confirm it
 TICK = 3  # numbers that say when a row came: its time, the time between rows, and how many are missing before it
-# The time of the last row and of the one before it, NaN where there was none; a time that is to be confirmed, or NaN;
-# the share of the gaps that are whole; the first gaps as contract/spacing.py keeps them. The spacing of later ones does
-# not count: seasons would lose their phase.
-LAST, BEFORE, LEAPT, WHOLE, KNOWN = range(5)
+# The time of the last row, NaN where there was none; a time that is to be confirmed, or NaN; the share of the gaps that
+# are whole; the first gaps as contract/spacing.py keeps them. The spacing of later ones does not count: seasons would
+# lose their phase.
+LAST, LEAPT, WHOLE, KNOWN = range(4)
 NUMBERS = KNOWN + usual.NUMBERS
 
 
 def begin() -> FloatArray:
     """The state before the first row."""
     state = np.zeros(NUMBERS)
-    state[[LAST, BEFORE, LEAPT]] = np.nan
+    state[[LAST, LEAPT]] = np.nan
     return state
 
 
@@ -42,19 +42,6 @@ def spacing(state: FloatArray) -> float:
     return float(usual.usual(state[KNOWN:])) or 1.0
 
 
-def times_of(conditions: FloatArray | None, n: int) -> FloatArray:
-    """The times that rows come with, NaN where they have none."""
-    return np.full(n, np.nan) if conditions is None else conditions[:, TIME]
-
-
-def next_of(state: FloatArray, times: FloatArray) -> FloatArray:
-    """Rows that would each come next: the numbers of ``advanced``, (n, TICK); nothing changes."""
-    if len(times) == 1 or np.isnan(times).all():
-        first = advanced(state.copy(), times[:1])
-        return first if len(times) == 1 else np.repeat(first, len(times), axis=0)
-    return np.concatenate([advanced(state.copy(), times[t : t + 1]) for t in range(len(times))])
-
-
 def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
     """Rows that follow each other: the time of each, the spacing then, and how many rows are missing before it.
 
@@ -62,34 +49,17 @@ def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
     does one whose time leaps ahead, unless it confirms the leap of the row before it. Rows are missing where the clock
     is regular and a gap is a whole number of spacings. Shape (n, TICK).
     """
-    n = len(times)
-    if n == 1 and math.isnan(times.item()):  # the usual case
-        every, last = spacing(state), state.item(LAST)
-        state[BEFORE], state[LAST] = last, 0.0 if math.isnan(last) else last + every
-        return np.array([[state[LAST], every, 0.0]])
-    result, unknown = np.zeros((n, TICK)), np.isnan(times)
-    if not n:
-        return result
-    every = spacing(state)
-    if unknown.all():
-        last = state[LAST]
-        result[:, 0] = (0.0 if np.isnan(last) else last + every) + every * np.arange(n)
-        result[:, 1] = every
-        state[BEFORE], state[LAST] = (last if n == 1 else result[-2, 0]), result[-1, 0]
-        return result
-    rows = []
-    for time in times.tolist():
+    rows, every = np.zeros((len(times), TICK)), spacing(state)
+    for row, time in zip(rows, times.tolist(), strict=True):
         last, missing = state.item(LAST), 0
-        if time != time:
-            time = 0.0 if last != last else last + every
-        elif last == last:
-            counted = state[KNOWN]
+        if math.isnan(time):
+            time = 0.0 if math.isnan(last) else last + every
+        elif not math.isnan(last):
             time, missing = _next_time(state, time, last, every)
-            every = every if state[KNOWN] == counted else spacing(state)
-        state[BEFORE], state[LAST] = last, time
-        rows.append((time, every, missing))
-    result[:] = rows
-    return result
+            every = spacing(state)
+        state[LAST] = time
+        row[:] = time, every, missing
+    return rows
 
 
 def _next_time(state: FloatArray, time: float, last: float, every: float) -> tuple[float, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import NamedTuple
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -13,9 +13,17 @@ from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 
 BLOCK = 500  # most rows that are seen together
+DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
+FEW_LAGS, DAY_OF_LAGS = 3, 48  # beside other inputs; a day of them where it has no more rows than this
 
 
-class Layout(NamedTuple):
+def default_lags(d: int, seasons: Sequence[int], ahead: int) -> int:
+    """How many past targets experts may use beside this many columns, unless it is said; see Auto."""
+    few = DEFAULT_LAGS if not d or ahead else FEW_LAGS
+    return next((rows for rows in seasons if rows <= DAY_OF_LAGS), few)
+
+
+class Layout:
     """Which column of the features is what.
 
     Args:
@@ -26,54 +34,16 @@ class Layout(NamedTuple):
         ahead: rows between a row and its target; if there are none, the inputs of the row before come last.
     """
 
-    own: int
-    past: int
-    seasons: tuple[int, ...]
-    ahead: int
-
-    @property
-    def newest(self) -> int:
-        """The column of the last target that is known."""
-        return self.own
-
-    @property
-    def clock(self) -> int:
-        """The column of the target's time."""
-        return self.own + self.past
-
-    @property
-    def values(self) -> list[int]:
-        """The columns of the targets of a season before."""
-        return list(range(self.clock + 1, self.clock + 1 + len(self.seasons)))
-
-    @property
-    def waves(self) -> list[int]:
-        """The columns of sines and cosines."""
-        first = self.clock + 1 + len(self.seasons)
-        return list(range(first, first + 2 * step.HARMONICS * len(self.seasons)))
-
-    @property
-    def before(self) -> list[int]:
-        """The columns of the inputs of the row before."""
-        return list(range(self.width - self._before, self.width))
-
-    @property
-    def _before(self) -> int:
-        return 0 if self.ahead else self.own
-
-    @property
-    def width(self) -> int:
-        return self.clock + 1 + (1 + 2 * step.HARMONICS) * len(self.seasons) + self._before
-
-    @property
-    def backs(self) -> list[int]:
-        """How many rows before a target its value of a season ago is: whole seasons, so that it is known by then."""
-        return [-(-max(self.ahead, 1) // season) * season for season in self.seasons]
-
-    @property
-    def longest(self) -> int:
-        """How many of the last targets a row sees at most; a gap of more rows is like one of so many."""
-        return max([self.past, *self.backs])
+    def __init__(self, own: int, past: int, seasons: tuple[int, ...], ahead: int) -> None:
+        self.own, self.past, self.seasons, self.ahead = own, past, seasons, ahead
+        self.newest, self.clock = own, own + past  # the column of the last target that is known, and of the time
+        sizes = len(seasons), 2 * step.HARMONICS * len(seasons), 0 if ahead else own
+        ends = list(accumulate(sizes, initial=self.clock + 1))
+        self.values, self.waves, self.before = (list(range(*pair)) for pair in pairwise(ends))
+        self.width = ends[-1]
+        # How many rows before a target its value of a season ago is: whole seasons, so that it is known by then.
+        self.backs = [-(-max(ahead, 1) // season) * season for season in seasons]
+        self.longest = max([past, *self.backs])  # targets that a row sees; a gap of more rows is like one of so many
 
 
 class Past:
@@ -94,6 +64,11 @@ class Past:
         """The state by name."""
         return {"told": self.told, "known": self.known, "x": self.x}
 
+    @property
+    def stack(self) -> list[np.ndarray]:
+        """All that rows change."""
+        return list(self.arrays().values())
+
     def check(self) -> None:
         """Refuse a state that no rows lead to."""
         require("past targets", self.told)
@@ -113,35 +88,20 @@ class Past:
             self.known[0] += len(targets)
 
     def tell_after(self, targets: FloatArray, filled: np.ndarray, learns: np.ndarray) -> None:
-        """Targets of operations that learn become known; the last one known stands for those of missing rows.
-
-        Args:
-            targets: (m,) of the first m operations that learn.
-            filled: (k,) rows that are missing before each operation.
-            learns: (k,) which operations learn.
-        """
+        """The same of those of k operations that learn; the last one stands for those of rows missing before each."""
         if filled.any():
-            at = np.cumsum(learns)  # targets that are known after each operation
-            known = np.concatenate([[self.last], targets])
-            values = [
-                np.append(np.full(gap, known[min(after - learn, len(targets))]), known[after : after + learn])
-                for gap, after, learn in zip(filled, at, learns, strict=True)
-            ]
-            self.tell(np.concatenate(values))
-        else:
-            self.tell(targets)
+            before = np.minimum(np.cumsum(learns) - learns, len(targets))  # targets before each operation
+            latest = np.append(self.last, targets)[before]
+            targets = np.insert(targets, np.repeat(before, filled), np.repeat(latest, filled))
+        self.tell(targets)
 
     def bridge(self, rows: int) -> None:
-        """So many rows are missing before the next one: the last target stands for theirs.
+        """So many rows are missing before the next one, whose target has just come, as all do ahead of time.
 
-        Ahead of time the last target came with the next row, and theirs lie between that and the one before.
+        Theirs lie on a line between that and the one before.
         """
-        if not self.known[0]:
-            return
-        rows = min(rows, len(self.told) - BLOCK)
-        if not self._layout.ahead:
-            self.tell(np.full(rows, self.last))
-        elif self.known[0] > 1:
+        if self.known[0] > 1:
+            rows = min(rows, len(self.told) - BLOCK)
             first, last = self.told[(self.known[0] - 2) % len(self.told)], self.last
             self.known[0] -= 1
             self.tell(first + np.arange(1, rows + 2) / (rows + 1) * (last - first))
@@ -153,36 +113,15 @@ class Past:
     def copy(self) -> Past:
         """An independent twin."""
         twin = copy(self)
-        twin.told, twin.known, twin.x = self.told.copy(), self.known.copy(), self.x.copy()
+        vars(twin).update({name: array.copy() for name, array in self.arrays().items()})
         return twin
 
     def see(
-        self, X: FloatArray, ticks: FloatArray, known: np.ndarray, gaps: np.ndarray, before: FloatArray | None = None
+        self, X: FloatArray, ticks: FloatArray, known: np.ndarray, gaps: np.ndarray, before: FloatArray
     ) -> FloatArray:
-        """The features of rows, (n, width); see step.see().
-
-        Args:
-            before: (n, d) inputs of the rows before; None: the last row is before each.
-        """
-        layout, n = self._layout, len(X)
-        if layout.ahead:
-            before = X[:, :0]
-        elif before is None:
-            before = np.repeat(self.x, n, axis=0)
-        out = np.empty((n, layout.width))
-        step.see(
-            *(self.told, X, np.ascontiguousarray(before), ticks, known, gaps, self._seasons, self._backs),
-            *(layout.past, layout.ahead, out),
-        )
+        """The features of rows, (n, width); see step.see()."""
+        layout, out = self._layout, np.empty((len(X), self._layout.width))
+        before = X[:, :0] if layout.ahead else np.ascontiguousarray(before)
+        of = self.told, np.ascontiguousarray(X), before, np.ascontiguousarray(ticks), known, gaps
+        step.see(*of, self._seasons, self._backs, layout.past, layout.ahead, out)
         return out
-
-
-def default_lags(d: int, seasons: Sequence[int], ahead: int) -> int:
-    """How many past targets experts may use beside this many columns, unless it is said; see Auto."""
-    few = DEFAULT_LAGS if not d or ahead else FEW_LAGS
-    return next((rows for rows in seasons if rows <= DAY_OF_LAGS), few)
-
-
-DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
-FEW_LAGS, DAY_OF_LAGS = 3, 48  # beside other inputs; a day of them where it has no more rows than this
-LONGER_LAGS = 24  # of least squares, which needs few rows for many inputs

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import MATRIX, VECTOR, WHOLES, compiled, entry
+from streamgp.compiled import compiled
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.settings import FloatArray
 
@@ -58,12 +58,6 @@ class Forest(NamedTuple):
         splits = np.full((TREES * SPLITS, COLUMNS), NO_SPLIT, dtype=np.int64)
         return cls(splits, np.zeros((TREES, SPLITS + LEAVES)))
 
-    def predict(self, F: FloatArray) -> FloatArray:
-        """Return what the trees say of rows (n, d): (n,)."""
-        out = np.empty(len(F))
-        predict_forest_of_rows(self.splits, self.numbers, np.ascontiguousarray(F, dtype=float), out)
-        return out
-
     def check(self, d: int) -> None:
         """Refuse trees that do not lead to leaves by features of rows of d numbers."""
         require("numbers of a forest", self.numbers)
@@ -73,12 +67,6 @@ class Forest(NamedTuple):
             leads_on = np.where(below < 0, below >= ~n, (below > np.arange(n)[:, None]) & (below < n))
             if not (leads_on.all() and np.all((features >= 0) & (features < d))):
                 raise SnapshotError(f"splits of a forest must lead to leaves by features of rows of {d} numbers")
-
-
-def due(seen: int) -> bool:
-    """Return whether a forest is trained after this many rows."""
-    late = seen - GROWING[-1]
-    return seen in GROWING or (late > 0 and late % APART == 0)
 
 
 def next_due(seen: int) -> int:
@@ -193,10 +181,3 @@ def predict_forest(splits: Any, numbers: Array, f: Array) -> float:
             at = splits[first + at, LEFT] if left else splits[first + at, RIGHT]
         total += numbers[tree, SPLITS - 1 - at]
     return total
-
-
-@entry(WHOLES, MATRIX, MATRIX, VECTOR)
-def predict_forest_of_rows(splits: Any, numbers: Array, F: Array, out: Array) -> None:
-    """What a forest says of rows F, (n, d), into out, (n,)."""
-    for t in range(F.shape[0]):
-        out[t] = predict_forest(splits, numbers, F[t])

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.auto import over_time, search
-from streamgp.auto.bank import Line
-from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, Sizes, candidate, least_squares
+from streamgp.auto import forest, search
+from streamgp.auto.bank import Bank, Line
+from streamgp.auto.candidates import (
+    CANDIDATES,
+    LEAST_SQUARES,
+    Sizes,
+    candidate,
+    kernel_over_time,
+    least_squares,
+    over_time,
+)
 from streamgp.auto.features import Layout
-from streamgp.auto.step import MEAN, PROCESS, VALUE
-from streamgp.batch import FullGP
+from streamgp.auto.step import FOREST, MEAN, PROCESS, VALUE
+from streamgp.contract.lanes import TAKE, TRACK, listed
 from streamgp.contract.model import Shape
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior
-from streamgp.process.row import LEARNED
 from streamgp.settings import FloatArray
 from streamgp.wrappers.units import standard, units_of
 
@@ -25,6 +32,7 @@ FROM = ", from row "  # in the names of lines that are built anew
 # Precisions of the weights of a line, in units of the noise, among which the evidence chooses.
 PRECISIONS = np.logspace(-12.0, 4.0, 17)
 TREES = "trees (change)"
+LINES, OVER_TIME, FORESTS = "least squares", "over time", "forests"  # what is built beside processes
 
 
 class Rows(NamedTuple):
@@ -33,12 +41,10 @@ class Rows(NamedTuple):
     Args:
         F: (n, width) features.
         y: (n,) targets, NaN where missing.
-        times: (n,) by which models forget; None: they do not.
     """
 
     F: FloatArray
     y: FloatArray
-    times: FloatArray | None = None
 
 
 class View(NamedTuple):
@@ -88,7 +94,7 @@ class Builder(NamedTuple):
         own, layout = tuple(range(self.layout.own)), self.layout
         found = [View("", own)] if own else []
         if self.lags:
-            recent, longer = (*own, *range(len(own), len(own) + self.lags)), tuple(range(layout.own + layout.past))
+            recent, longer = tuple(range(layout.own + self.lags)), tuple(range(layout.own + layout.past))
             found.append(View("lags", recent))
             if layout.past > self.lags:
                 found.append(View(f"{layout.past} lags", longer))
@@ -104,79 +110,80 @@ class Builder(NamedTuple):
         found = [View("", own)] if own else []
         if self.lags:
             recent = tuple(range(self.layout.own + self.lags))
+            # Errors in rows 501 to 3,000 without the first: 1.05 (barrett_wam); without the second: 1.15 (tank).
             found += [View("lags", recent), View("change, lags", recent, True)]
         elif own:
             found.append(View("change", own, True))
         return {view.named(kind): (view, kind) for view in found for kind in CANDIDATES}
 
-    def over_time(self) -> list[View]:
-        """What processes over time see."""
-        alone, own = View(over_time.LABEL, ()), tuple(range(self.layout.own))
-        return [alone, View(over_time.LABEL, own)] if own else [alone]
+    def over_time(self) -> dict[str, View]:
+        """Processes over time by name: what each sees."""
+        own = tuple(range(self.layout.own))
+        found = {"Gaussian process": View(OVER_TIME, ())} | ({"least squares": View(OVER_TIME, own)} if own else {})
+        return {view.named(name): view for name, view in found.items()}
 
     # How it is built.
 
-    def lines(self, rows: Rows) -> list[Line]:
+    def built(self, what: str, rows: Rows, suffix: str = "") -> list[Line]:
+        """Lines that have learned these rows.
+
+        Args:
+            what: LINES, OVER_TIME, FORESTS, or names of ``processes``, joined by "+".
+            rows: of the stream.
+            suffix: of the names of processes.
+        """
+        others = {LINES: self._lines, OVER_TIME: self._over_time, FORESTS: self._forests}
+        return others[what](rows) if what in others else self._processes(what.split("+"), rows, suffix)
+
+    def _lines(self, rows: Rows) -> list[Line]:
         """Least squares, with the precision that the evidence prefers, for the target or for its change."""
         built = []
         for view in self.straight():
-            precision, change = self._ridge(view, rows)
+            found = []
+            for change in (False, True):
+                X, y, _ = self._standard(view._replace(change=change), rows)
+                known = np.isfinite(y)
+                precision, evidence = ridge(X[known], y[known])
+                found.append((evidence, -precision, change))
+            _, negative, change = max(found)
             for forgetting in LEAST_SQUARES:
-                process = least_squares(forgetting, precision)
-                name = view.named(f"least squares {forgetting:g}")
+                process, name = least_squares(forgetting, -negative), view.named(f"least squares {forgetting:g}")
                 built.append(self._learned(name, view._replace(change=change), process, rows, varies=False))
         return built
 
-    def _ridge(self, view: View, rows: Rows) -> tuple[float, bool]:
-        """The precision of the weights, and whether the line is one for the change."""
-        found = []
-        for change in (False, True):
-            X, y, _ = self._standard(view._replace(change=change), rows)
-            known = np.isfinite(y)
-            precision, evidence = ridge(X[known], y[known])
-            found.append((evidence, -precision, change, precision))
-        _, _, change, precision = max(found)
-        return precision, change
-
-    def built(self, names: Sequence[str], rows: Rows, suffix: str = "") -> list[Line]:
-        """Processes by name, with hyperparameters that are found from these rows.
-
-        Args:
-            names: of ``processes``.
-            rows: of the stream.
-            suffix: of the names.
-        """
-        processes, found, lines = self.processes(), dict[tuple[int, ...], FullGP | None](), []
-        for name in names:
-            view, kind = processes[name]
-            model = self._candidate(kind, len(view.columns))
-            if self.tune and np.count_nonzero(np.isfinite(rows.y)) >= FEWEST:
-                # One search for all that see the same columns: for the change, where there is one.
-                searched = view._replace(change="lags" in view.label or view.change)
-                X, y, (_, unit) = self._standard(searched, rows)
-                if view.columns not in found:
-                    found[view.columns] = search.exact(self._candidate("KRLST", len(view.columns)), X, y)
-                batch = found[view.columns]
-                if batch is not None:
-                    own = self._standard(view, rows)
-                    scale = (unit[1] / own[2][1][1]) ** 2
-                    model = search.tuned(model, batch, scale, own[0], own[1])
+    def _processes(self, names: Sequence[str], rows: Rows, suffix: str) -> list[Line]:
+        """Processes that see the same columns, with hyperparameters of one search."""
+        views, lines, found = [self.processes()[name] for name in names], list[Line](), None
+        first, d = views[0][0], len(views[0][0].columns)
+        searched = first._replace(change=first.change or "lags" in first.label)  # for the change, where there is one
+        if self.tune and np.count_nonzero(np.isfinite(rows.y)) >= FEWEST:
+            X, y, (_, unit) = self._standard(searched, rows)
+            found = search.exact(self._candidate("KRLST", d), X, y)
+        for name, (view, kind) in zip(names, views, strict=True):
+            model = self._candidate(kind, d)
+            if found is not None:
+                X, y, (_, own) = self._standard(view, rows)
+                model = search.tuned(model, found, (unit[1] / own[1]) ** 2, X, y)
             lines.append(self._learned(name + suffix, view, model, rows))
         return lines
 
-    def built_over_time(self, rows: Rows) -> list[Line]:
-        """Processes over time; none where too little is known."""
+    def _over_time(self, rows: Rows) -> list[Line]:
+        """None where too little is known."""
         order = np.argsort(rows.F[:, self.layout.clock], kind="stable")  # late targets came in another order
-        rows = Rows(rows.F[order], rows.y[order], None)
-        times = rows.F[:, self.layout.clock]
-        known: Any = over_time.found(rows.y, times, self.layout.seasons, tune=self.tune)
+        rows = Rows(rows.F[order], rows.y[order])
+        known = kernel_over_time(rows.y, rows.F[:, self.layout.clock], self.layout.seasons, self.tune)
         if known is None:
             return []
-        names = over_time.ALONE, over_time.WITH_INPUTS
         return [
-            self._learned(view.named(name), view, known.model(len(view.columns)), rows, timed=True)
-            for name, view in zip(names, self.over_time(), strict=False)
+            self._learned(name, view, over_time(*known, len(view.columns)), rows)
+            for name, view in self.over_time().items()
         ]
+
+    def _forests(self, rows: Rows) -> list[Line]:
+        """None where there is no LightGBM."""
+        newest = self.layout.newest
+        found = forest.train(rows.F, rows.y - rows.F[:, newest])
+        return [] if found is None else [Line(TREES, FOREST, (), newest, forest=found)]
 
     def _candidate(self, kind: str, d: int) -> OnlineGP:
         return candidate(kind, d, self.candidates, self.sizes, self.prior, self.layout.own)
@@ -189,48 +196,24 @@ class Builder(NamedTuple):
         X = np.where(np.isnan(X), 0.0, standard(np.ascontiguousarray(X), *units))
         return X, standard(y[:, None].copy(), of.target_shift, of.target_scale)[:, 0], (units, target_units)
 
-    def _learned(
-        self, name: str, view: View, process: OnlineGP, rows: Rows, *, timed: bool = False, varies: bool = True
-    ) -> Line:
+    def _learned(self, name: str, view: View, process: OnlineGP, rows: Rows, *, varies: bool = True) -> Line:
         """A line whose process has learned these rows."""
-        X, y, (units, target_units) = self._standard(view, rows)
-        process._prepare(Shape(X.shape[1], 1, scalar=False, certain=True))
-        line = Line(
-            name,
-            PROCESS,
-            view.columns,
-            self.layout.newest if view.change else -1,
-            process,
-            units,
-            target_units,
-            timed or process._needs_time or process._moment() is not None,
-            varies,
-        )
-        y, times = self._in_time(line, rows, y)
-        process.learn_many(X, y[:, None], time=times)
+        _, _, (units, target_units) = self._standard(view, rows)
+        process._prepare(Shape(len(view.columns), 1, scalar=False, certain=True))
+        origin = self.layout.newest if view.change else -1
+        line = Line(name, PROCESS, view.columns, origin, process, units, target_units, varies)
+        self._run([line], rows, TAKE)
         return line
 
-    def _in_time(self, line: Line, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Targets as a line learns them, and their times; those that came too late for a filter are missing."""
-        if not line.timed or line.process is None:
-            return y, None
-        times = rows.F[:, self.layout.clock]
-        latest = np.maximum.accumulate(np.fmax(times, line.process._state.clock[LEARNED, 0]))
-        return np.where(times < latest, np.nan, y), latest
+    def tried(self, lines: Sequence[Line], rows: Rows) -> dict[str, FloatArray]:
+        """Let lines predict and learn rows that they have not seen; their errors by name, NaN where unknown."""
+        errors = rows.y[:, None] - self._run(lines, rows, TRACK)
+        return {line.name: one for line, one in zip(lines, errors.T, strict=True)}
 
-    def tried(self, lines: Sequence[Line], rows: Rows) -> Iterator[tuple[str, FloatArray]]:
-        """Let lines predict and learn rows that they have not seen; their errors, NaN where unknown."""
-        for line in lines:
-            if line.process is not None:
-                base = rows.F[:, line.origin] if line.origin >= 0 else 0.0
-                X = standard(np.ascontiguousarray(rows.F[:, line.columns]), *line.units)
-                shift, scale = line.target_units
-                y = (rows.y - base - shift) / scale
-                y, times = self._in_time(line, rows, y)
-                said = line.process.track(np.where(np.isnan(X), 0.0, X), y[:, None], time=times)
-                yield line.name, rows.y - (shift + scale * said.mean[:, 0] + base)
-            elif line.forest is not None:
-                yield line.name, rows.y - line.forest.predict(rows.F) - rows.F[:, line.origin]
+    def _run(self, lines: Sequence[Line], rows: Rows, kind: int) -> FloatArray:
+        """What lines say of rows, (n, lines), by themselves."""
+        said: FloatArray = Bank(self.layout.clock).placed(lines).run(listed(len(rows.F), kind), *rows)[0]
+        return said
 
 
 def ridge(X: FloatArray, y: FloatArray) -> tuple[float, float]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from streamgp.auto import forest, step
+from streamgp.auto import step
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder, spacing
 from streamgp.kernels import program
-from streamgp.process import budget, features, memory, observation, stream, temporal_evidence
+from streamgp.process import budget, features, observation, stream, temporal_evidence
 from streamgp.process import time as passing
 from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
@@ -25,28 +25,24 @@ FIRST = (
     step.see,
     outliers.screen,
     outliers.doubt,
-    drift.watch_beside,
+    drift.sizes_beside,
+    drift.watch,
     naive.follow,
     scaling.to_standard,
     checks.check,
     spacing.note,
     spacing.usual,
 )
-KERNELS = (program.weighted_gradient, program.matrix, program.loading_units)
+KERNELS = (program.weighted_gradient, program.matrix)
 OVER_TIME = (passing.arrive, passing.pass_time, passing.report_components)
-TUNING = (*KERNELS, memory.walk)
 PROCESSES = (
     temporal_evidence.regular,
     stream.run_growing,
-    program.weighted_gradient,
     features.kernel_values,
-    program.matrix,
-    program.loading_units,
-    memory.walk,
+    *KERNELS,
     budget.least_distinct,
     *OVER_TIME,
     observation.as_gaussian,
-    forest.predict_forest_of_rows,
 )
 
 
@@ -55,8 +51,3 @@ def compile_first() -> None:
     """Load what the first rows call, and compile what later rows call, so that no compilation falls inside a stream."""
     fill_cache(*FIRST, *PROCESSES)
     compile_now(*FIRST)
-
-
-def compile_tuning() -> None:
-    """Load what the tuning of processes calls; each of these loads its own loop."""
-    compile_now(*TUNING)

@@ -20,7 +20,8 @@ from streamgp.tuning.tune import NoEvidenceError, fit_prefix, with_hyperparamete
 
 # Of this many rows at most how many count, and the iterations.
 EFFORT = ((150, 100, 15), (600, 150, 15), (np.inf, 350, 30))
-# Fourier features, which have no linear part, go on with the search for lengthscales: how many, and iterations.
+# Fourier features, which have no linear part, go on with the search for lengthscales: how many, and iterations. With
+# those of the exact process errors in rows 501 to 3,000 are 0.99 (tank), 1.01 (sarcos, laser) and 1.08 (barrett_wam).
 FEATURES, ITERATIONS = 100, 12
 # Where Fourier features look for their noise and their variance, in variances of the targets.
 NOISES, VARIANCES = np.logspace(-6, 0, 25), np.logspace(-2, 2, 17)
@@ -28,13 +29,7 @@ ROUNDING = 1e-12  # of the largest eigenvalue, below which others are none
 
 
 def exact(model: OnlineGP, X: FloatArray, y: FloatArray) -> FullGP | None:
-    """The exact process of a model for standard units on these rows; None where the evidence says nothing of it.
-
-    Args:
-        model: from which the search starts.
-        X: (n, d) rows.
-        y: (n,) targets, NaN where missing.
-    """
+    """The exact process of a model on rows, found from there; None where the evidence says nothing of it."""
     _, rows, iterations = next(effort for effort in EFFORT if len(y) <= effort[0])
     evidence = Evidence(restarts=0, iterations=iterations)
     try:
@@ -45,14 +40,9 @@ def exact(model: OnlineGP, X: FloatArray, y: FloatArray) -> FullGP | None:
 
 
 def tuned(model: OnlineGP, found: FullGP, scale: float, X: FloatArray, y: FloatArray) -> OnlineGP:
-    """A model that has learned nothing, with the hyperparameters of an exact process.
+    """A model that has learned nothing, with the hyperparameters of an exact process of the same rows.
 
-    Args:
-        model: the recipe.
-        found: the exact process.
-        scale: the variance of its targets over that of the model's, which are the same but for a column and their unit.
-        X: (n, d) rows as the model sees them.
-        y: (n,) targets, NaN where missing.
+    The targets of that, which are the model's but for a column and their unit, have ``scale`` times their variance.
     """
     parts = model._features
     if not isinstance(parts, Fourier):
