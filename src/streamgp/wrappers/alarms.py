@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from streamgp.arrays import Layout, Numbers
+from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs, passing
 from streamgp.contract.atomic import undo_of
@@ -18,32 +18,15 @@ from streamgp.contract.lanes import ADVANCE, LEARN, ONE, PREDICT, TAKE, any_of, 
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, bare, plain
 from streamgp.contract.snapshot import require
+from streamgp.contract.within import family
 from streamgp.settings import FloatArray, Maybe, Setting, duration, number, switch, whole
 from streamgp.wrappers import surprise
 from streamgp.wrappers.drift import MOST_REFUTED
-from streamgp.wrappers.wrapper import Transparent
+from streamgp.wrappers.wrapper import Wrapper
 
 KINDS = ("", "spike", "level", "relation")
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000, "year": 31536000}
 MOST_RATE = 0.1  # alarms for each row
-
-# The row after the last that was judged, and how many events there were, in all and by kind.
-COUNTERS = np.dtype([(name, np.int64) for name in ("judged", "noted", *KINDS[1:])])
-FIELDS = 8  # of an event: those of Alarm but the id
-
-STATE = {
-    "counts": "outputs bins",
-    "tails": f"outputs {surprise.FITTED}",
-    "evidence": f"outputs {surprise.WATCHED}",
-    "progress": f"outputs {surprise.PROGRESS}",
-    "units": f"outputs {surprise.UNITS}",
-    "last": "2 outputs",  # surprise and kind of the row that was judged last
-    "clock": f"{surprise.CLOCK}",
-    "usual": "2 inputs",  # mean of each input, and of how many rows
-    "events": f"history {FIELDS}",  # a ring
-}
-
-LAYOUT = Layout(np.dtype([]), COUNTERS, STATE, {})
 
 # Rows that are learned before it is looked whether one of them is a spike; if so they are learned again up to it.
 BLOCK = 128
@@ -123,7 +106,7 @@ def rate_of(name: str, value: Any, most: float = MOST_RATE) -> tuple[float, floa
     return 0.0, often / seconds
 
 
-class Alarms(Transparent):
+class Alarms(Wrapper):
     """A stream model that tells abnormal rows and changes, with a budget of false alarms.
 
     Every row is judged given its inputs, before it is learned: its p-value says how probable an error at least as large
@@ -187,32 +170,28 @@ class Alarms(Transparent):
                 f"Alarms judges errors by the variance of predictions, and {name} has none; use "
                 f"Alarms(Calibrated({name}(...)))"
             )
-        if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
+        if any(getattr(one, "_batch", 1) > 1 for one in family(self)):
             raise ValueError("Alarms looks at every row before it is learned: use batch=1")
         self._per_row, self._per_second = rate
         self._needs_time = self._needs_time or self._per_second > 0
         self._discounts = discount_spikes
-        self._kept, self._warmup, self._history = float(memory), float(warmup), history
+        self._plan, self._history = {"stopping": discount_spikes, "memory": memory, "warmup": warmup}, history
         compile_now(surprise.judge, surprise.mean_gaps)
 
     # The state.
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
-        sizes = {"outputs": p, "bins": 2 * surprise.SIDE, "history": self._history, "inputs": d}
         before = None if self._d is None else self._numbers  # rows have come, but no target
-        self._numbers = Numbers(LAYOUT, sizes, {})
+        self._numbers = Numbers(surprise.LAYOUT, {"outputs": p, "history": self._history, "inputs": d}, self._plan)
         self._state = self._numbers.state
         self._state.progress[:, surprise.UNFITTED] = -1.0
         if before is not None:
             self._numbers.counters[:] = before.counters
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.arrays()
-
     def _check_restored(self) -> None:
         state = self._state
-        for name in COUNTERS.names or ():
+        for name in self._numbers.counted:
             require(name, self._numbers.counters[name], at_least=0)
         require("counts", state.counts, at_least=0)
         require("tails", state.tails)
@@ -227,7 +206,6 @@ class Alarms(Transparent):
             require(name, getattr(state, name))
         for name, kinds in (("the last row", state.last[1]), ("events", state.events[:, 1])):
             require(f"the kind of {name}", kinds, at_least=0, at_most=len(KINDS) - 1)
-        super()._check_restored()
 
     # Times.
 
@@ -256,11 +234,6 @@ class Alarms(Transparent):
         self._came = Y
         return self._within._screened(Y)
 
-    def _as_they_came(self, Y: FloatArray) -> FloatArray:
-        """Targets with those that the model within does not take: these are judged, too."""
-        came, self._came = self._came, None
-        return Y if came is None or came.shape != Y.shape else came
-
     @property
     def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
         names = self._within._columns
@@ -275,7 +248,7 @@ class Alarms(Transparent):
         return prediction._with(surprise=nats, alarm=plain(words(np.asarray(kinds))))
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return 1 + self._said_width + super()._kept_width
 
     @property
@@ -284,67 +257,63 @@ class Alarms(Transparent):
         return bare(self._within._columns) * (self._p or 1)
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        came = Y if Y is None else self._as_they_came(Y)
+        targets: Any = Y
+        came, self._came = self._came, None  # those that the model within does not take are judged, too
+        came = targets if came is None or Y is None or came.shape != Y.shape else came
         p, start, at = self._p or 1, 0, bare(self._within._columns)
         columns = np.full((len(self._columns) if not any_of(ops, ADVANCE | LEARN) else at + 2, len(X), p), np.nan)
         while start < len(ops):
             judged, kinds = np.empty((2, 0, p)), ops[start:, 1]
-            taken = kinds & TAKE == TAKE
-            stop = start + (taken.argmin() if not taken.all() else len(kinds)) if taken[0] else start + 1
-            stop = min(stop, start + BLOCK)
-            some = ops[start:stop], X
-            if taken[0]:
-                said, judged = self._some(*some, Y, came, part(conditions, start, stop))
-                stop = start + judged.shape[1]
-            elif kinds[0] & LEARN:
-                said, judged = self._late(*some, Y, came, part(conditions, start, stop), kept)
+            if kinds.item(0) & TAKE == TAKE:
+                some = ops[start : start + int(np.append(kinds[:BLOCK] & TAKE == TAKE, False).argmin())]
+                said, judged = self._some(some, X, Y, came, part(conditions, start, start + len(some)))
+                rows = some[: judged.shape[1], 0]
+            elif kinds.item(0) & LEARN:
+                some = ops[start : start + 1]
+                said, judged = self._late(some, X, targets, came, part(conditions, start, start + 1), kept)
+                rows = some[:, 0]
             else:
-                said = self._unlearned(*some, Y, part(conditions, start, stop), kept)
-            rows = ops[start:stop, 0]
+                some = ops[start : start + int(np.append(kinds & LEARN != 0, True).argmax())]
+                said = self._unlearned(some, X, Y, part(conditions, start, start + len(some)), kept)
+                rows = some[some[:, 1] & PREDICT != 0, 0]
             if said.shape[1]:
                 columns[:at, rows], columns[at + 2 :, rows] = said[:at], said[at:]
             columns[at : at + 2, rows[: judged.shape[1]]] = judged
-            start = stop
+            start += judged.shape[1] or len(some)
         return columns
 
     def _unlearned(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        """Do one operation without a target to learn; what is predicted of its row, (columns, 1, p)."""
-        row, number, own = ops.item(0), self.rows_seen, 1 + self._said_width
-        columns = self._within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])[:, [row]]
-        if kept is not None and ops.item(1) & PREDICT:
-            kept[row, 0], kept[row, 1:own] = number, columns[: bare(self._within._columns), 0].ravel()
-        return columns if ops.item(1) & PREDICT else columns[:, :0]
+        """Do operations without a target to learn; what is predicted of the rows, (columns, predicted, p)."""
+        advances, asked, own = ops[:, 1] & ADVANCE != 0, ops[:, 1] & PREDICT != 0, 1 + self._said_width
+        numbers, rows = self.rows_seen + np.cumsum(advances) - advances, ops[asked, 0]
+        columns = self._within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])[:, rows]
+        if kept is not None:
+            said = columns[: bare(self._within._columns)].transpose(1, 0, 2)
+            kept[rows, 0], kept[rows, 1:own] = numbers[asked], said.reshape(len(rows), own - 1)
+        return columns
 
     def _some(
         self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: Maybe
     ) -> tuple[FloatArray, FloatArray]:
         """Judge and learn rows as far as the first spike; their predictions, and surprises and kinds, (2, rows, p)."""
-        # How a row is learned depends on its prediction: of several all are learned first, and again if need be.
-        within, rows = self._within, ops[:, 0]
-        alone = len(ops) == 1 and not within._needs_time
-        numbers, undo = self.rows_seen + np.arange(len(ops)), None if alone else undo_of(within)
-        if alone:
-            said = passing.predicted(within, X[rows])
-        else:
-            said = within._pass(predicted_too(ops), X, Y, conditions, None)[:, rows]
-        said = said[: bare(within._columns)]
+        # How a row is learned depends on its prediction: all are learned first, and again if there is a spike.
+        within, rows, numbers = self._within, ops[:, 0], self.rows_seen + np.arange(len(ops))
+        undo, cause = undo_of(within), -1
+        said = within._pass(predicted_too(ops), X, Y, conditions, None)[: bare(within._columns), rows]
         prediction = within._told(list(said))
         found, limits = self._judge(prediction, X[rows], Y[rows], came[rows], conditions, numbers)
-        done = found.shape[1]
-        y, last = Y[rows[done - 1]][None], done - 1
-        spike = self._discounts and bool(np.any((found[1, -1] == surprise.SPIKE) & ~np.isnan(y)))
-        if undo is not None:
-            if done == len(ops) and not spike:
-                return said, found
+        last = found.shape[1] - 1
+        y = Y[rows[[last]]]
+        if self._discounts and np.any((found[1, -1] == surprise.SPIKE) & ~np.isnan(y)):
             undo()
-        before, at, x = part(conditions, 0, last), part(conditions, last, done), X[rows[last]][None]
-        if last:
-            within._pass(ops[:last], X, Y, before, None)
-        if spike:
-            self._explain_last(x, y, at)
+            if last:
+                within._pass(ops[:last], X, Y, part(conditions, 0, last), None)
+            x, at = X[rows[[last]]], part(conditions, last, last + 1)
+            cause = self._cause(x, y, at)
             y, at = discounted(within, y, at, found[:, -1:], limits[last])
-        within._pass(ONE[TAKE], x, y, at, None)
-        return said[:, :done], found
+            within._pass(ONE[TAKE], x, y, at, None)
+        self._note(found, numbers, came[rows], prediction.mean, conditions, cause)
+        return said[:, : last + 1], found
 
     def _judge(
         self,
@@ -359,37 +328,33 @@ class Alarms(Transparent):
         spikes, (n,)."""
         state, budgets = self._state, self._budgets(conditions, len(X), self._state.clock.copy())
         found = np.empty((2, *Y.shape))
-        how = self._discounts, self._kept, self._warmup
-        arrays = state.counts, state.tails, state.evidence, state.progress, state.units, state.usual
         Z, own = deviations(prediction, came, conditions), own_deviations(prediction, came, conditions)
         if not len(own):
             Z = np.clip(Z, -COUNTED, COUNTED)
         refused = (np.isnan(Y) & ~np.isnan(came)).astype(np.float64)
-        room = np.empty(surprise.ROOM)
-        rows = surprise.judge(X, Z, own, refused, budgets, *how, *arrays, found[0], found[1], room)
+        rows = surprise.judge(self._numbers.records, self._numbers.buffers, X, Z, own, refused, budgets, *found)
         found = found[:, :rows]
         self._budgets(conditions, rows, state.clock)
         for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:
             state.last[:], self._numbers.counters["judged"] = found[:, t], numbers[t] + 1
-        for t, j in np.argwhere(found[1] != surprise.NONE):
-            time = np.nan if conditions is None else conditions[t, TIME]
-            what = found[1, t, j], found[0, t, j], came[t, j], prediction.mean[t, j]
-            self._note(numbers[t], *what, j, time, -1)
         return found, -np.log(np.maximum(surprise.SPIKES * budgets / Y.shape[1], surprise.LEAST_P))
 
-    def _note(self, *event: float) -> None:
-        self._state.events[self._numbers.count("noted") % self._history] = event
-        self._numbers.counters["noted"] += 1
-        self._numbers.counters[KINDS[int(event[1])]] += 1
+    def _note(
+        self, found: FloatArray, numbers: np.ndarray, came: FloatArray, mean: Any, conditions: Maybe, cause: int
+    ) -> None:
+        """List the alarms among rows that were judged; the cause is that of the last row's."""
+        for t, j in np.argwhere(found[1] != surprise.NONE):
+            nats, kind = found[:, t, j]
+            time = np.nan if conditions is None else conditions[t, TIME]
+            event = numbers[t], kind, nats, came[t, j], mean[t, j], j, time, cause if t == found.shape[1] - 1 else -1
+            self._state.events[self._numbers.count("noted") % self._history] = event
+            self._numbers.counters["noted"] += 1
+            self._numbers.counters[KINDS[int(kind)]] += 1
 
-    def _explain_last(self, X: FloatArray, Y: FloatArray, conditions: Maybe) -> None:
-        """Name the cause of the spikes of one row, which were noted last and are not learned yet."""
+    def _cause(self, X: FloatArray, Y: FloatArray, conditions: Maybe) -> int:
+        """The input with whose usual value the target of a row would be least surprising; -1: none would help."""
         relief = self._relief(X, Y, conditions)
-        if relief.size and relief.max() > 0:
-            events, noted = self._state.events, self._numbers.count("noted")
-            recent = np.arange(max(0, noted - min(Y.shape[1], self._history)), noted) % self._history
-            same = events[recent, 0] == events[(noted - 1) % self._history, 0]
-            events[recent[same], -1] = relief.argmax()
+        return int(relief.argmax()) if relief.size and relief.max() > 0 else -1
 
     def _relief(self, X: FloatArray, Y: FloatArray, conditions: Maybe) -> FloatArray:
         """By how many nats the target of a row, (1, p), would be less surprising for usual values of each input."""
@@ -405,16 +370,16 @@ class Alarms(Transparent):
         self, ops: np.ndarray, X: FloatArray, Y: Any, came: Any, conditions: Maybe, kept: Any
     ) -> tuple[FloatArray, FloatArray]:
         """Judge a row whose target comes late by what was predicted when it was issued, and learn it."""
-        within, (row, kind) = self._within, ops[0].tolist()
-        own = 1 + self._said_width
-        line, x, y = kept[row], X[row : row + 1], Y[row : row + 1]
-        said = line[1:own].reshape(bare(within._columns), 1, -1)
-        numbers = np.array([0 if np.isnan(line[0]) else int(line[0])])
-        found, limits = self._judge(within._told(list(said)), x, y, came[row : row + 1], conditions, numbers)
+        ((row, kind),), within, own = ops.tolist(), self._within, 1 + self._said_width
+        line, x, y, given, cause = kept[row : row + 1], X[[row]], Y[[row]], conditions, -1
+        said = line[0, 1:own].reshape(bare(within._columns), 1, -1)
+        number, prediction = np.nan_to_num(line[0, :1]).astype(np.int64), within._told(list(said))
+        found, limits = self._judge(prediction, x, y, came[[row]], conditions, number)
         if self._discounts and np.any((found[1] == surprise.SPIKE) & ~np.isnan(y)):
-            self._explain_last(x, y, None)
-            y, conditions = discounted(within, y, conditions, found[:, -1:], limits[-1])
-        columns = within._pass(ONE[kind], x, y, conditions, line[None, own:])
+            cause = self._cause(x, y, None)
+            y, given = discounted(within, y, conditions, found[:, -1:], limits[-1])
+        self._note(found, number, came[[row]], prediction.mean, conditions, cause)
+        columns = within._pass(ONE[kind], x, y, given, line[:, own:])
         return columns if kind & PREDICT else columns[:, :0], found
 
     # Predictions.

@@ -11,14 +11,13 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
+from streamgp.contract.analysis import Analysis
 from streamgp.contract.freerun import Mapped, Step, Trajectories
-from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE, PREDICT, listed, predicted_too
 from streamgp.contract.laws import gaussian_reach, ladder_levels
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import NUMBERS, CalibratedPrediction, Prediction
-from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Maybe, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.standardize import Standardize
@@ -129,7 +128,8 @@ class Calibrated(Wrapper):
         if self._level >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
         self._rates = positive_vector("rates", rates)
-        self._rungs = int(self._levels.size) + conformal.TAILS  # numbers of a prediction: its quantiles and tails
+        self._shape_numbers = int(self._levels.size) + conformal.TAILS  # of a prediction: its quantiles and tails
+        self._own = conformal.MOMENTS + self._shape_numbers  # columns of a prediction before those of the model within
         tail = (1.0 - self._level) / 2.0
         self._plan = {
             "tail": tail,
@@ -164,8 +164,7 @@ class Calibrated(Wrapper):
         super()._start(d, p)
         rates = self._rates.size
         sizes = {"outputs": p, "ends": 2, "kinds": 2, "rates": rates, "trackers": 1 + 2 * rates}
-        sizes |= {"watched": conformal.WATCHED, "rungs": self._levels.size, "told": conformal.MOMENTS - 1 + self._rungs}
-        sizes["known"] = conformal.LAYOUT.count(sizes) if self._ahead > 1 else 0
+        sizes |= {"watched": conformal.WATCHED, "rungs": self._levels.size, "told": 2 + self._shape_numbers}
         self._numbers = Numbers(conformal.LAYOUT, sizes, self._planned())
         self._numbers.state.trackers[:] = self._plan["log_z"]
         self._numbers.state.losses[:, :, 0] = conformal.OWN_LOSS
@@ -195,50 +194,31 @@ class Calibrated(Wrapper):
 
     @property
     def _columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (
-            *NUMBERS,
-            "lower",
-            "upper",
-            *["shape"] * self._rungs,
-            *(f"raw.{name}" for name in self._within._columns),
-        )
+        raw = (f"raw.{name}" for name in self._within._columns)
+        return (*NUMBERS, "lower", "upper", *["shape"] * self._shape_numbers, *raw)
 
     def _told(self, columns: Sequence[Any]) -> CalibratedPrediction:
+        return self._with_raw(columns, self._within._told(columns[self._own :]))
+
+    def _with_raw(self, columns: Sequence[Any], raw: Prediction) -> CalibratedPrediction:
         mean, variance, noise, lower, upper = columns[: conformal.MOMENTS]
-        own = conformal.MOMENTS + self._rungs
-        raw, shape = self._models[0]._told(columns[own:]), columns[conformal.MOMENTS : own]
+        shape = columns[conformal.MOMENTS : self._own]
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.arrays()
-
-    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        signed = "trackers", "corrected", "streaks", "nearest", "ratios", "log_unit"
-        for name, array in named.items():
-            require(name.removeprefix("counters."), array, at_least=-np.inf if name in signed else 0)
-
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        within: Any = self._models[0]
+        within: Any = self._within
         ops = ops if Y is None else predicted_too(ops)
         own = 0 if kept is None else self._own_width
-        at_once = type(within) is Standardize and within._in_one_call
-        if at_once and within._has_seen(ops, kept, own):
-            wider = NOT_WIDER if self._ahead == 1 else self._wider(ops)
-            calibration = self._numbers.records, self._numbers.buffers, wider, own
-            columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), len(X), self._shape.p or 1))
+        if type(within) is Standardize and within._in_one_call and within._has_seen(ops, kept, own):
+            calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), own
+            columns: FloatArray = within._room((self._own + len(NUMBERS), len(X), self._shape.p or 1))
             within._do(ops, X, Y, conditions, kept, calibration, columns)
             return columns
         raw = within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])
-        first = conformal.MOMENTS + self._rungs
-        columns = np.zeros((first + len(raw), *raw.shape[1:]))
-        columns[first:] = raw
+        columns = np.zeros((self._own + len(raw), *raw.shape[1:]))
+        columns[self._own :] = raw
         targets, lines = raw[0, :0] if Y is None else Y, raw[0, :0] if kept is None else kept[:, :own]
-        start = 0
-        for swap in within._swaps:
-            self._calibrate(ops[start : swap.row + 1], targets, lines, columns)
-            self._restart(swap)
-            start = swap.row + 1
-        self._calibrate(ops[start:], targets, lines, columns)
+        self._calibrate(ops, targets, lines, columns)
         return columns
 
     def _calibrate(self, ops: np.ndarray, Y: FloatArray, kept: FloatArray, columns: FloatArray) -> None:
@@ -248,7 +228,7 @@ class Calibrated(Wrapper):
 
     @property
     def _one_step(self) -> bool:  # type: ignore[override]
-        within: Any = self._models[0]
+        within = self._within
         return type(within) is Standardize and within._lanes is ALONE and within._in_one_call
 
     @property
@@ -258,54 +238,16 @@ class Calibrated(Wrapper):
         return width * (self._p or 1)
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return self._own_width + super()._kept_width
-
-    def _restart(self, swap: Swap) -> None:
-        """Place the trackers anew, both ends alike, by the errors of the model that predicts from now on.
-
-        They begin as after the first rows of a stream. What was learned of the shape stays.
-        """
-        state, rates = self._numbers.state, self._rates.size
-        for j in np.flatnonzero(swap.roots[conformal.ABSOLUTE] > 0.0):
-            rows = min(swap.rows[j], conformal.START)
-            for kind, log_unit in ((conformal.RELATIVE, 0.0), (conformal.ABSOLUTE, state.log_unit[j])):
-                root = swap.roots[kind, j]
-                if not root > 0.0:
-                    continue
-                place = 2.0 * math.log(root / conformal.MEAN_ROOT) + self._plan["log_z"] + 1.0 / rows - log_unit
-                first = 1 + kind * rates
-                state.trackers[j, :, first : first + rates] = min(max(place, -conformal.FARTHEST), conformal.FARTHEST)
-                state.root_size[j, kind] = root * math.exp(-0.5 * log_unit)
-                state.kind_rows[j, kind] = rows
-            state.losses[j] = 0.0
-            state.losses[j, :, 0] = conformal.OWN_LOSS
-            state.corrected[j] = state.streaks[j] = state.nearest[j] = 0.0
-            state.loss[j] = state.recent_rows[j] * math.exp(min(place + log_unit, conformal.LOG_FAR))
-
-    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
-        raw = self._within._derived(X, conditions)
-        p, wide = (self._calibrated(raw.mean, k * raw.variance, k * raw.noise) for k in (1.0, 4.0))
-        below, above = p.mean - p.lower, p.upper - p.mean
-        v, s = raw.variance, raw.variance + raw.noise
-        with np.errstate(invalid="ignore", divide="ignore"):
-            # A bound lies at c s^(power / 2) from the mean: the powers follow from those of twice the deviation.
-            powers = np.log2((wide.mean - wide.lower) / below), np.log2((wide.upper - wide.mean) / above)
-            total = (below**2 * powers[0] + above**2 * powers[1]) / (below**2 + above**2)
-            slope = np.nan_to_num((p.variance + p.noise) * (raw.noise + v * total) / s**2)
-        return p._with_gradients(raw.mean_gradient, slope[:, :, None] * raw.variance_gradient)
 
     def _calibrated(self, *moments: FloatArray) -> CalibratedPrediction:
         """The prediction of rows of which the model within says these means, variances and noises, (n, p)."""
-        mean = moments[0]
-        columns = np.zeros((conformal.MOMENTS + self._rungs + len(NUMBERS), *mean.shape))
-        for column, values in zip(columns[-3:], moments, strict=True):
+        columns = np.zeros((self._own + len(NUMBERS), *moments[0].shape))
+        for column, values in zip(columns[self._own :], moments, strict=True):
             column[:] = values
-        self._calibrate(listed(len(mean), PREDICT), mean[:0], mean[:0], columns)
-        own = conformal.MOMENTS + self._rungs
-        mean, variance, noise, lower, upper = columns[: conformal.MOMENTS]
-        raw, shape = Prediction(*moments), tuple(columns[conformal.MOMENTS : own])
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
+        self._calibrate(listed(len(moments[0]), PREDICT), moments[0][:0], moments[0][:0], columns)
+        return self._with_raw(tuple(columns), Prediction(*moments))
 
     def _wider(self, ops: np.ndarray) -> FloatArray:
         """By how much bounds are wider after so many errors that overlap, (p, errors + 1); empty if they do not."""
@@ -316,18 +258,8 @@ class Calibrated(Wrapper):
         wider: FloatArray = stdtrit(dof, 1.0 - self._plan["tail"]) / gaussian_reach(self._level)
         return wider
 
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        if not self._within.has_variance:  # it is all in the calibration: nothing to draw within
-            return super()._trajectories(count, steps)
-        return _Stretched(self._within._trajectories(count, steps), self)
-
-    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
-        # Stretched row by row as the variances are: the correlations are those of the model within.
-        joint = self._within._joint(X, conditions)
-        raw = joint.marginal
-        calibrated = self._calibrated(raw.mean, raw.variance, raw.noise)
-        factor = _stretch(calibrated, raw.variance)
-        return joint.mapped((1.0 - factor) * joint.mean, factor, np.asarray(calibrated.noise))
+    def _analysis(self) -> Analysis:
+        return _CalibratedAnalysis(self)
 
     # What can be read.
 
@@ -347,13 +279,11 @@ class Calibrated(Wrapper):
         level = float(self._levels[0])
         if self._d is None:
             return [FittedTail(level, math.nan, math.nan, math.nan, 0)] * 2
-        state, result = self._numbers.state, []
-        shape = self._calibrated(*np.zeros((3, 1, self._p or 1))).shape
-        for j in range(self._p or 1):
-            numbers = [float(part[0, j]) for part in shape]
-            for side, threshold in enumerate((numbers[0], numbers[-1 - conformal.TAILS])):
-                xi, sigma = numbers[len(numbers) - conformal.TAILS + 2 * side :][:2]
-                result.append(FittedTail(level, threshold, xi, sigma, int(state.excess_rows[j, side])))
+        rows, result = self._numbers.state.excess_rows, []
+        shape = np.array(self._calibrated(*np.zeros((3, 1, self._p or 1))).shape)[:, 0].T.tolist()
+        for j, (first, *_, last, xi_below, sigma_below, xi_above, sigma_above) in enumerate(shape):
+            result.append(FittedTail(level, first, xi_below, sigma_below, int(rows[j, 0])))
+            result.append(FittedTail(level, last, xi_above, sigma_above, int(rows[j, 1])))
         return result
 
     @property
@@ -361,21 +291,42 @@ class Calibrated(Wrapper):
         """How the intervals have done so far, and how those of the model itself would have."""
         if self._d is None:
             return Calibration(0, *(math.nan,) * 6)
-        rows, state = self._numbers.count("rows"), self._numbers.state
-
-        def share(what: FloatArray, of: float) -> float:
-            return float(what.sum() / of) if of else math.nan
-
+        state, rows = self._numbers.state, self._numbers.count("rows")
         recent, raw = state.recent_rows.sum(), state.raw_rows.sum()
-        return Calibration(
-            rows,
-            share(state.inside, rows),
-            share(state.width, rows),
-            share(state.recent_inside, recent),
-            share(state.recent_width, recent),
-            share(state.raw_inside, raw),
-            share(state.raw_width, raw),
-        )
+        sums = state.inside, state.width, state.recent_inside, state.recent_width, state.raw_inside, state.raw_width
+        counts = rows, rows, recent, recent, raw, raw
+        shares = (float(what.sum() / of) if of else math.nan for what, of in zip(sums, counts, strict=True))
+        return Calibration(rows, *shares)
+
+
+class _CalibratedAnalysis(Analysis):
+    """What the model within says, stretched as its variances are."""
+
+    def derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
+        raw = self.within.derived(X, conditions)
+        model: Calibrated = self.model
+        p, wide = (model._calibrated(raw.mean, k * raw.variance, k * raw.noise) for k in (1.0, 4.0))
+        below, above = p.mean - p.lower, p.upper - p.mean
+        v, s = raw.variance, raw.variance + raw.noise
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # A bound lies at c s^(power / 2) from the mean: the powers follow from those of twice the deviation.
+            powers = np.log2((wide.mean - wide.lower) / below), np.log2((wide.upper - wide.mean) / above)
+            total = (below**2 * powers[0] + above**2 * powers[1]) / (below**2 + above**2)
+            slope = np.nan_to_num((p.variance + p.noise) * (raw.noise + v * total) / s**2)
+        return p._with(mean_gradient=raw.mean_gradient, variance_gradient=slope[:, :, None] * raw.variance_gradient)
+
+    def trajectories(self, count: int, steps: int) -> Trajectories:
+        if not self.model._within.has_variance:  # it is all in the calibration: nothing to draw within
+            return super().trajectories(count, steps)
+        return _Stretched(self.within.trajectories(count, steps), self.model)
+
+    def joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
+        # Stretched row by row as the variances are: the correlations are those of the model within.
+        joint = self.within.joint(X, conditions)
+        raw = joint.marginal
+        calibrated: Prediction = self.model._calibrated(raw.mean, raw.variance, raw.noise)
+        factor = _stretch(calibrated, raw.variance)
+        return joint.mapped((1.0 - factor) * joint.mean, factor, np.asarray(calibrated.noise))
 
 
 class _Stretched(Mapped):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from streamgp.compiled import compile_now
 from streamgp.contract import passing
+from streamgp.contract.analysis import Analysis
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction, certain
 from streamgp.contract.lanes import ONE, PREDICT, listed, predicted_too
 from streamgp.contract.model import Ability, Health, StreamModel
-from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Maybe, number, option, whole
 from streamgp.wrappers import aggregation
@@ -23,7 +22,6 @@ from streamgp.wrappers.aggregation import (
     COUNT,
     ISSUED,
     LIMITED,
-    PREDICTION,
     PRIOR,
     RANGE,
     RULES,
@@ -104,13 +102,10 @@ class Committee(Composite):
         """Add a member, which may have learned rows before; it earns its weight from now on."""
         newcomer = self._welcome(model)
         self._set_members([*self._settings["models"], newcomer.clone()], [*self._models, newcomer.copy()])
-        if self._d is not None:
-            assert self._p is not None
-            self._resize([*range(len(self._models) - 1), -1], self._p)
-            self._start_behind()
-
-    def _start_behind(self) -> None:
-        """Give the newest member some rows on which it erred more than the best: one lucky row is no evidence."""
+        if self._d is None:
+            return
+        self._resize([*range(len(self._models) - 1)], len(self._models))
+        # One lucky row is no evidence: the newcomer has some on which it erred more than the best.
         for errors in self._errors:
             for squares, rows in (errors[:2], errors[2:4]):
                 with np.errstate(invalid="ignore", divide="ignore"):
@@ -133,8 +128,7 @@ class Committee(Composite):
         others = [k for k in range(len(self._models)) if k != at]
         self._set_members([self._settings["models"][k] for k in others], [self._models[k] for k in others])
         if self._d is not None:
-            assert self._p is not None
-            self._resize([k for k in range(len(self._models) + 1) if k != at], self._p)
+            self._resize(others, len(others))
 
     def _set_members(self, given: list[StreamModel], models: list[StreamModel]) -> None:
         """New lists, so that the old ones can be put back if a call is undone."""
@@ -165,28 +159,26 @@ class Committee(Composite):
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
-        self._resize([-1] * len(self._models), p)
-
-    def _resize(self, kept: list[int], p: int) -> None:
-        """Arrays for as many members as there are in kept, each with what the old one of that number has; -1: none."""
-        K, old = len(kept), [k for k in kept if k >= 0]
-        new = [i for i, k in enumerate(kept) if k >= 0]
-        before = {name: array.copy() for name, array in self._arrays().items()} if old else {}
+        K = len(self._models)
         self._regrets = np.zeros((p, 3, 3, max(K, VOICES)))
         self._errors, self._slopes = np.zeros((p, 6, K)), np.zeros((p, 3, K))
-        self._covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (p, 3, K, K)).copy()
+        self._covariances = np.tile(PRIOR**2 * np.eye(K), (p, 3, 1, 1))
         self._scale, self._range = np.zeros((p, 6)), np.zeros((p, RANGE))
         self._numbers, self._given = np.arange(K), np.array([K])
-        if before:
-            self._numbers += before["given"]
-            self._numbers[new] = before["numbers"][old]
-            self._given[0] = max(before["given"][0], self._numbers.max() + 1)
-            self._regrets[:, :2][..., new] = before["regrets"][:, :2][..., old]
-            self._regrets[:, 2, :, :VOICES] = before["regrets"][:, 2, :, :VOICES]
-            self._errors[..., new], self._slopes[..., new] = before["errors"][..., old], before["slopes"][..., old]
-            for i, k in zip(new, old, strict=True):
-                self._covariances[:, :, i, new] = before["covariances"][:, :, k, old]
-            self._scale[:], self._range[:] = before["scale"], before["range"]
+
+    def _resize(self, old: list[int], K: int) -> None:
+        """Let the first of K members have what these old ones had earned."""
+        n, regrets, covariances = len(old), self._regrets, self._covariances
+        self._errors, self._slopes = (
+            np.pad(one.take(old, 2), ((0, 0), (0, 0), (0, K - n))) for one in (self._errors, self._slopes)
+        )
+        self._regrets = np.zeros((len(regrets), 3, 3, max(K, VOICES)))
+        self._regrets[:, :2, :, :n] = regrets[:, :2][..., old]
+        self._regrets[:, 2, :, :VOICES] = regrets[:, 2, :, :VOICES]
+        self._covariances = np.tile(PRIOR**2 * np.eye(K), (len(regrets), 3, 1, 1))
+        self._covariances[:, :, :n, :n] = covariances[:, :, old][..., old]
+        self._numbers = np.append(self._numbers[old], self._given[0] + np.arange(K - n))
+        self._given = self._given + K - n
 
     def _arrays(self) -> dict[str, np.ndarray]:
         names = ("regrets", "errors", "covariances", "slopes", "scale", "numbers", "given", "range")
@@ -200,31 +192,26 @@ class Committee(Composite):
         require("range", self._range[:, [STEP, COUNT, LIMITED]], at_least=0)
         require("numbers", self._numbers, at_least=0, at_most=int(self._given[0]) - 1)
         require("covariances", np.diagonal(self._covariances, axis1=2, axis2=3), at_least=0)
-        super()._check_restored()
 
     # Rows.
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return ISSUED * (self._p or 1) + sum(member._kept_width for member in self._models)
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         ops, bare, p = predicted_too(ops), without_noise(conditions), self._p or 1
         predicted, start = np.empty((p, 3, len(X), len(self._models))), ISSUED * p
         for k, member in enumerate(self._models):
-            given, lines = None if conditions is None else self._weighable(member, conditions, bare), None
-            if kept is not None:
-                lines = kept[:, start : start + member._kept_width]
-                start += lines.shape[1]
+            stop = start + member._kept_width
+            lines = None if kept is None else kept[:, start:stop]
+            given = bare if member._cannot("weigh") else conditions
             predicted[..., k] = member._pass(ops, X, Y, given, lines)[:3].transpose(2, 0, 1)
-        columns = self._weighed(ops, predicted, Y, kept).mixed.transpose(1, 2, 0)
+            start = stop
+        columns = self._weighed(ops, predicted, Y, kept)[2].transpose(1, 2, 0)
         if not self.has_variance:
             columns[1:] = np.nan
         return np.ascontiguousarray(columns)
-
-    def _weighable(self, member: StreamModel, conditions: FloatArray, bare: Maybe) -> Maybe:
-        """Conditions of rows as a member takes them: without a noise if it cannot weigh rows by it."""
-        return bare if member._cannot("weigh") else conditions
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         """What one of the members would not learn, nobody learns, and the committee does not judge them by it."""
@@ -238,18 +225,14 @@ class Committee(Composite):
         refused = [member._cannot(what, p) for member in self._models]
         return next(filter(None, refused), "") if what != "weigh" or all(refused) else ""
 
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return _Shares(self, count, steps)
-
     def _weighed(
-        self,
-        ops: np.ndarray,
-        predicted: FloatArray,
-        Y: Maybe = None,
-        kept: Maybe = None,
-        reach: float | None = None,
-    ) -> _Voices:
-        """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
+        self, ops: np.ndarray, predicted: FloatArray, Y: Maybe = None, kept: Maybe = None, reach: float | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weigh what each member says, (p, 3, n, members), and learn from targets; see aggregation.combine().
+
+        Returns:
+            The weights, those of the members with a variance, (p, n, members) both, and the mixture, (p, 3, n).
+        """
         p, _, n, K = predicted.shape
         judged, weights, variance_weights = np.empty((3, p, n, K))
         spoken, mixed = np.empty((p, n, SPOKEN)), np.empty((p, 3, n))
@@ -263,36 +246,10 @@ class Committee(Composite):
                 *(self._errors[j], self._covariances[j], self._slopes[j], self._scale[j], judged[j], spoken[j]),
                 *(weights[j], variance_weights[j], mixed[j], room),
             )
-        return _Voices(predicted, spoken, weights, variance_weights, mixed)
+        return weights, variance_weights, mixed
 
-    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
-        if not self.has_variance:
-            return super()._joint(X, conditions)
-        if self._rule == STACKED:
-            raise ValueError(
-                'a Committee with rule="stacked" speaks through regressions on its members, of which there is no joint '
-                'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
-            )
-        joints = [
-            member._joint(X, conditions)
-            if member.has_variance
-            else certain(passing.predicted(member, X, conditions)[0])
-            for member in self._models
-        ]
-        said = np.stack([_moments(joint.marginal) for joint in joints], axis=-1)
-        voices = self._weighed(listed(len(X), PREDICT), np.ascontiguousarray(said))
-        weights = voices.variance_weights[:, 0].T  # (members, p)
-        counting = np.flatnonzero(np.any(weights > 0, axis=1))
-        if counting.size and np.all(voices.variance_weights == voices.variance_weights[:, :1]):
-            parts = [replace(joints[k], noise=voices.predicted[:, 2, :, k].T) for k in counting]
-            mixture, mean = JointMixture.of(parts, weights[counting]), voices.spoken[..., PREDICTION].T
-            if np.allclose(mixture.mean, mean, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
-                return mixture
-        raise ValueError(
-            "the members of this Committee are no one mixture for all of these rows: some have no mean or no variance "
-            "yet, or their weights differ from row to row. Use predict_many, or predict_joint of one of "
-            "committee.members"
-        )
+    def _analysis(self) -> Analysis:
+        return _CommitteeAnalysis(self)
 
     # What can be read.
 
@@ -302,8 +259,8 @@ class Committee(Composite):
         if self._d is None:
             return np.full(len(self._models), 1.0 / len(self._models))
         assert self._p is not None
-        voices = self._weighed(ONE[PREDICT], np.zeros((self._p, 3, 1, len(self._models))), reach=0.0)
-        return np.asarray(voices.weights[:, 0].mean(0))
+        weights, _, _ = self._weighed(ONE[PREDICT], np.zeros((self._p, 3, 1, len(self._models))), reach=0.0)
+        return np.asarray(weights[:, 0].mean(0))
 
     @property
     def leader(self) -> int:
@@ -333,14 +290,43 @@ class Committee(Composite):
         return self._models[self.leader]
 
 
-class _Voices(NamedTuple):
-    """What the members say, and the committee of them; see aggregation.combine()."""
+class _CommitteeAnalysis(Analysis):
+    """What the members say, by their weights."""
 
-    predicted: FloatArray  # (p, 3, n, members)
-    spoken: FloatArray  # (p, n, SPOKEN)
-    weights: FloatArray  # (p, n, members)
-    variance_weights: FloatArray  # (p, n, members)
-    mixed: FloatArray  # (p, 3, n)
+    def joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
+        committee = self.model
+        if not committee.has_variance:
+            return super().joint(X, conditions)
+        if committee._rule == STACKED:
+            raise ValueError(
+                'a Committee with rule="stacked" speaks through regressions on its members, of which there is no joint '
+                'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
+            )
+        joints = [
+            member._analysis().joint(X, conditions)
+            if member.has_variance
+            else certain(passing.predicted(member, X, conditions)[0])
+            for member in committee._models
+        ]
+        # As the members predict rows by themselves: one that knows no scale yet is left out there, too.
+        alone = [passing.predicted(member, X, conditions)[:3] for member in committee._models]
+        said = np.ascontiguousarray(np.stack(alone, axis=-1).transpose(2, 0, 1, 3))
+        _, each, mixed = committee._weighed(listed(len(X), PREDICT), said)
+        weights = each[:, 0].T  # (members, p)
+        counting = np.flatnonzero(np.any(weights > 0, axis=1))
+        if counting.size and np.all(each == each[:, :1]):
+            parts = [replace(joints[k], noise=said[:, 2, :, k].T) for k in counting]
+            mixture = JointMixture.of(parts, weights[counting])
+            if np.allclose(mixture.mean, mixed[:, 0].T, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
+                return mixture
+        raise ValueError(
+            "the members of this Committee are no one mixture for all of these rows: some have no mean or no variance "
+            "yet, or their weights differ from row to row. Use predict_many, or predict_joint of one of "
+            "committee.members"
+        )
+
+    def trajectories(self, count: int, steps: int) -> Trajectories:
+        return _Shares(self.model, count, steps)
 
 
 class _Shares(Trajectories):
@@ -356,7 +342,7 @@ class _Shares(Trajectories):
         starts = [0, *edges[:-1].tolist()]
         shares = [slice(start, stop) for start, stop in zip(starts, edges.tolist(), strict=True)]
         self._parts = [
-            (own, member._trajectories(own.stop - own.start, steps))
+            (own, member._analysis().trajectories(own.stop - own.start, steps))
             for own, member in zip(shares, committee._models, strict=True)
             if own.stop > own.start
         ]
@@ -368,9 +354,3 @@ class _Shares(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for own, futures in self._parts:
             futures.record(values[own], targets[own])
-
-
-def _moments(prediction: Prediction) -> FloatArray:
-    """The means, the variances and the noises of rows, (p, 3, n)."""
-    parts = np.broadcast_arrays(prediction.mean, prediction.variance, prediction.noise)
-    return np.stack(parts).transpose(2, 0, 1)

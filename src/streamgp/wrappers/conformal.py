@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from streamgp.arrays import Layout, Model, opened
 from streamgp.compiled import CUBE, LINES, MATRIX, WHOLES, borrowed, compiled, entry
 from streamgp.contract.lanes import ADVANCE, LANES, LEARN, PREDICT, end_of, first_of, waited
-from streamgp.linalg import vector
 
 Array = NDArray
 
@@ -51,7 +50,7 @@ GROSS = 1.0
 SETTLED, GROSS_AT_FIRST = 100.0, 4.6
 # The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
 ISSUED, WATCHED = 2, 3
-# Of a row that waits for its target: the model's mean, variance and noise, and both bounds.
+# Of a row that waits for its target: the model's mean, variance and noise, and how far both bounds lie from the mean.
 KEPT = 5
 # One row counts at most as this many average losses.
 WORST = 100.0
@@ -122,8 +121,7 @@ WORK = {
     "gains": "rungs",
     "told": "told",  # what is said of a row beside its mean
     "errors": "outputs",  # rows that could be measured when a call began
-    "known": "known",  # the state, while a target is learned that came late
-    "as_issued": "ends trackers",
+    "as_issued": "ends trackers",  # log distances when the row was issued whose target comes late
 }
 
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
@@ -150,16 +148,16 @@ def calibrate(
     """Calibrate predictions, and learn from targets; operations are done in order (contract/lanes.py).
 
     Bounds are infinite while neither the model nor an error has told in what unit they would be. A target that comes
-    late is compared with the bounds that were issued. Where errors overlap, trackers are then judged by what each said
-    when the row was issued: since then they have learned from the neighbors of its target, and asked again, the fastest
+    late is compared with the bounds that were issued. Where errors overlap, trackers are judged by what each said when
+    the row was issued: since then they have learned from the neighbors of its target, and asked again, the fastest
     would look best.
 
     Args:
         records: of the models, and below which operations are whose.
         ops: the operations.
         Y: (n, p) targets.
-        kept: of each row that waits, for each output the mean, the variance, the noise and both bounds; then, if errors
-            overlap, what the trackers said.
+        kept: of each row that waits, for each output the mean, the variance, the noise and the distances of both bounds
+            from the mean; then, if errors overlap, what the trackers said.
         wider: (p, errors + 1) by how much bounds are wider after so many more errors; empty if errors do not overlap.
         out: (columns, n, p): mean, variance, noise, bounds, quantiles and tails, and then what the model within
             predicts, which begins with its mean, variance and noise.
@@ -176,125 +174,103 @@ def calibrate(
         for i in range(first_of(starts, k), end_of(starts, k, ops.shape[0])):
             t, kind = ops[i, 0], ops[i, 1]
             for j in range(p):
+                said = m.trackers[j]
                 if kind & PREDICT:
                     mean, variance, noise = out[first, t, j], out[first + 1, t, j], out[first + 2, t, j]
-                    y = Y[t, j] if kind & LEARN and kind & ADVANCE else np.nan
-                    take(m, j, mean, variance, noise, y, False, told)
+                    below, above = tell(m, j, variance, noise, told)
+                    if kind & LEARN and kind & ADVANCE:
+                        learn(m, j, mean, variance + noise, below, above, Y[t, j], said)
                     if overlap:
-                        widen(mean, wider[j, int(m.kind_rows[j, ABSOLUTE] - errors[j])], told)
-                    out[0, t, j], out[1, t, j], out[2, t, j] = mean, told[2], told[3]
-                    out[3, t, j], out[4, t, j] = told[0], told[1]
+                        factor = wider[j, int(m.kind_rows[j, ABSOLUTE] - errors[j])]
+                        below, above = factor * below, factor * above
+                        told[0] *= factor * factor
+                        told[1] *= factor * factor
+                    out[0, t, j], out[1, t, j], out[2, t, j] = mean, told[0], told[1]
+                    out[3, t, j], out[4, t, j] = mean - below, mean + above
                     for i_rung in range(rungs):
-                        out[MOMENTS + i_rung, t, j] = told[MOMENTS - 1 + i_rung]
+                        out[MOMENTS + i_rung, t, j] = told[2 + i_rung]
                     if kind & LEARN == 0 and kept.shape[0] > 0:
                         line = kept[t, j * width : (j + 1) * width]
-                        line[0], line[1], line[2], line[3], line[4] = mean, variance, noise, told[0], told[1]
+                        line[0], line[1], line[2], line[3], line[4] = mean, variance, noise, below, above
                         for tracker in range(width - KEPT):
-                            line[KEPT + tracker] = m.trackers[j].flat[tracker]
+                            line[KEPT + tracker] = said.flat[tracker]
                 if waited(kind):
-                    take_late(m, j, Y[t, j], kept[t, j * width : (j + 1) * width], told)
+                    line = kept[t, j * width : (j + 1) * width]
+                    if overlap:
+                        said = m.as_issued
+                        for tracker in range(width - KEPT):
+                            said.flat[tracker] = line[KEPT + tracker]
+                    if line[3] + line[4] > 0.0:  # else it is a row from before the outputs were known
+                        learn(m, j, line[0], line[1] + line[2], line[3], line[4], Y[t, j], said)
 
 
 @compiled
-def widen(mean: float, factor: float, told: Array) -> None:
-    """Let bounds, variance and noise be those of few errors."""
-    for i in range(2):
-        told[i] = mean + factor * (told[i] - mean)
-        told[2 + i] *= factor * factor
+def log_of(variance: float) -> float:
+    """The log of the model's standard deviation; NaN: it has none."""
+    return 0.5 * np.log(min(variance, FAR * FAR)) if np.isfinite(variance) and variance > 0.0 else np.nan
 
 
 @compiled
-def take_late(m: Model, j: int, y: float, line: Array, told: Array) -> None:
-    """Learn from a target that comes after its row was issued, by what was said then."""
-    trackers, losses = m.trackers[j], m.losses[j]
-    # A row from before the outputs were known has no bounds to judge.
-    if not line[4] > line[3]:
-        return
-    if line.size == KEPT:
-        take(m, j, line[0], line[1], line[2], np.nan, False, told)
-        issued = not (told[0] == line[3] and told[1] == line[4])  # else nothing has been learned since
-        told[0], told[1] = line[3], line[4]
-        take(m, j, line[0], line[1], line[2], y, issued, told)
-        return
-    # The target is learned twice, once with the trackers as they were, of which only the losses stay.
-    counted, known, state, as_issued = m.counters.rows, m.known, m.buffer, m.as_issued
-    vector.copy(state, known.size, known)
-    for i in range(trackers.size):
-        trackers.flat[i] = line[KEPT + i]
-    told[0], told[1] = line[3], line[4]
-    take(m, j, line[0], line[1], line[2], y, True, told)
-    for side in range(2):
-        vector.copy(losses[side], losses.shape[1], as_issued[side])
-    vector.copy(known, known.size, state)
-    m.counters.rows = counted
-    told[0], told[1] = line[3], line[4]
-    take(m, j, line[0], line[1], line[2], y, True, told)
-    for side in range(2):
-        vector.copy(as_issued[side], losses.shape[1], losses[side])
-
-
-@compiled
-def take(m: Model, j: int, mu: float, v: float, w: float, y: float, issued: bool, out: Array) -> None:
-    """One output of one row: its bounds, variance, noise, quantiles and tails into out; then its error counts."""
-    kind_rows, recent_rows = m.kind_rows, m.recent_rows
-    s = v + w
-    usable = np.isfinite(s) and s > 0.0
-    log_deviation = 0.5 * np.log(min(s, FAR * FAR)) if usable else 0.0
-    if issued:
-        below, above = mu - out[0], out[1] - mu
-    elif not usable and kind_rows[j, ABSOLUTE] == 0.0:  # no unit is known
-        below = above = np.inf
-        out[0], out[1] = -np.inf, np.inf
-    else:
-        below = distance(m, j, 0, usable, log_deviation)
-        above = distance(m, j, 1, usable, log_deviation)
-        out[0], out[1] = mu - below, mu + above
+def tell(m: Model, j: int, variance: float, noise: float, out: Array) -> tuple[float, float]:
+    """How far the bounds lie below and above the mean; variance, noise, quantiles and tails go into out."""
+    log_deviation = log_of(variance + noise)
+    below = distance(m, j, 0, log_deviation)
+    above = distance(m, j, 1, log_deviation)
     # Two halves of Gaussians, each with half of the mass: the mean of their variances.
-    z2 = np.exp(2.0 * m.plan.log_z)
-    total = 0.5 * (below * below + above * above) / z2
-    out[2] = total * (v / s) if usable else total
-    out[3] = total * (w / s) if usable else 0.0
-    tell_shape(m, j, out[4:])
-    if np.isnan(y) or not np.isfinite(mu):
+    total = 0.5 * (below * below + above * above) / np.exp(2.0 * m.plan.log_z)
+    usable = not np.isnan(log_deviation)
+    out[0] = total * (variance / (variance + noise)) if usable else total
+    out[1] = total * (noise / (variance + noise)) if usable else 0.0
+    tell_shape(m, j, out[2:])
+    return below, above
+
+
+@compiled
+def learn(m: Model, j: int, mean: float, s: float, below: float, above: float, y: float, said: Array) -> None:
+    """Learn one target of a row, of which the model's variance with noise is s; said: trackers when it was issued."""
+    if np.isnan(y) or not np.isfinite(mean):
         return
-    error, bounded = min(max(y - mu, -FAR), FAR), np.isfinite(below + above)
+    error, bounded, log_deviation = min(max(y - mean, -FAR), FAR), np.isfinite(below + above), log_of(s)
     if bounded:
-        tally_row(m, j, error, below, above, usable, log_deviation)
+        tally_row(m, j, error, below, above, log_deviation)
     elif np.isinf(s):  # the model knew as little: how it errs later, this error does not tell
         return
-    start(m, j, error, usable, log_deviation)
+    start(m, j, error, log_deviation, said)
     if not bounded:
         return
-    if kind_rows[j, ABSOLUTE] > 0.0:
+    if m.kind_rows[j, ABSOLUTE] > 0.0:
         learn_shape(m, j, error / max(below if error < 0.0 else above, TINY))
-        learn(m, j, 0, -error, below, usable, log_deviation)
-        learn(m, j, 1, error, above, usable, log_deviation)
+        learn_side(m, j, 0, -error, below, log_deviation, said[0])
+        learn_side(m, j, 1, error, above, log_deviation, said[1])
+    recent_rows = m.recent_rows
     recent_rows[j] = m.plan.discount * recent_rows[j] + 1.0
 
 
 @compiled
-def distance(m: Model, j: int, side: int, usable: bool, log_deviation: float) -> float:
-    """How far the bound lies from the mean: the trackers' weighted geometric mean, corrected."""
+def distance(m: Model, j: int, side: int, log_deviation: float) -> float:
+    """How far the bound lies from the mean: the trackers' weighted geometric mean, corrected; infinite without unit."""
     trackers, losses = m.trackers[j][side], m.losses[j][side]
-    log_unit, corrected = m.log_unit[j], m.corrected[j, side]
+    log_unit = m.log_unit[j] if m.kind_rows[j, ABSOLUTE] > 0.0 else np.nan
     relative = (trackers.size + 1) // 2  # the raw one and those over the deviation come first
-    absolute = m.kind_rows[j, ABSOLUTE] > 0.0
     least = np.inf
     for k in range(trackers.size):
-        if (usable if k < relative else absolute) and losses[k] < least:
+        if not np.isnan(log_deviation if k < relative else log_unit) and losses[k] < least:
             least = losses[k]
+    if least == np.inf:
+        return np.inf
     total, weights = 0.0, 0.0
     for k in range(trackers.size):
-        if usable if k < relative else absolute:
+        unit = log_deviation if k < relative else log_unit
+        if not np.isnan(unit):
             weight = np.exp(-m.plan.sharpness * (losses[k] - least))
             weights += weight
-            total += weight * (trackers[k] + (log_deviation if k < relative else log_unit))
-    result: float = np.exp(min(total / weights + corrected, LOG_FAR))
+            total += weight * (trackers[k] + unit)
+    result: float = np.exp(min(total / weights + m.corrected[j, side], LOG_FAR))
     return result
 
 
 @compiled
-def tally_row(m: Model, j: int, error: float, below: float, above: float, usable: bool, log_deviation: float) -> None:
+def tally_row(m: Model, j: int, error: float, below: float, above: float, log_deviation: float) -> None:
     """Add a row to the counts and sums that users read."""
     recent_inside, recent_width = m.recent_inside, m.recent_width
     inside = 1.0 if -below <= error <= above else 0.0
@@ -303,7 +279,7 @@ def tally_row(m: Model, j: int, error: float, below: float, above: float, usable
     m.width[j] += below + above
     recent_inside[j] = m.plan.discount * recent_inside[j] + inside
     recent_width[j] = m.plan.discount * recent_width[j] + below + above
-    if usable:
+    if not np.isnan(log_deviation):
         half = np.exp(m.plan.log_z + log_deviation)
         m.raw_rows[j] += 1.0
         m.raw_inside[j] += 1.0 if -half <= error <= half else 0.0
@@ -311,7 +287,7 @@ def tally_row(m: Model, j: int, error: float, below: float, above: float, usable
 
 
 @compiled
-def start(m: Model, j: int, error: float, usable: bool, log_deviation: float) -> None:
+def start(m: Model, j: int, error: float, log_deviation: float, said: Array) -> None:
     """While there are few rows, place the trackers by the errors' sizes."""
     if error == 0.0:
         return
@@ -321,23 +297,26 @@ def start(m: Model, j: int, error: float, usable: bool, log_deviation: float) ->
     if kind_rows[ABSOLUTE] == 0.0:
         log_unit[j] = size
     for kind in (RELATIVE, ABSOLUTE):
-        if kind == RELATIVE and not usable:
+        reached = size - (log_deviation if kind == RELATIVE else log_unit[j])
+        if np.isnan(reached):
             continue
         kind_rows[kind] += 1.0
         if kind_rows[kind] > m.plan.warmup:
             continue
-        reached = size - (log_deviation if kind == RELATIVE else log_unit[j])
         root = np.exp(0.5 * min(reached, 2.0 * LOG_FAR))
         root_size[kind] += (root - root_size[kind]) / min(kind_rows[kind], START)
         place = 2.0 * np.log(root_size[kind] / MEAN_ROOT) + m.plan.log_z + 1.0 / kind_rows[kind]
         for side in range(2):
-            for k in range(count):
-                trackers[side, 1 + kind * count + k] = min(max(place, -FARTHEST), FARTHEST)
+            for k in range(1 + kind * count, 1 + (kind + 1) * count):
+                said[side, k] = trackers[side, k] = min(max(place, -FARTHEST), FARTHEST)
 
 
 @compiled
-def learn(m: Model, j: int, side: int, x: float, h: float, usable: bool, log_deviation: float) -> None:
-    """Learn from the error x on one side of the mean, at which the bound lay h away."""
+def learn_side(m: Model, j: int, side: int, x: float, h: float, log_deviation: float, said: Array) -> None:
+    """Learn from the error x on one side of the mean, at which the bound lay h away.
+
+    Trackers lose by what they said when the row was issued, and move from where they are.
+    """
     trackers, losses = m.trackers[j][side], m.losses[j][side]
     corrected, own_loss = m.corrected[j], m.loss[j]
     kind_rows, log_unit = m.kind_rows[j], m.log_unit[j]
@@ -350,11 +329,13 @@ def learn(m: Model, j: int, side: int, x: float, h: float, usable: bool, log_dev
     fastest, least, settled = np.argmax(rates), np.inf, kind_rows[ABSOLUTE] > SETTLED
     for k in range(trackers.size):
         kind = RELATIVE if k <= rates.size else ABSOLUTE
-        if kind == RELATIVE and not usable:
+        unit = log_deviation if kind == RELATIVE else log_unit
+        if np.isnan(unit):
             losses[k] = discount * losses[k] + min(mine / average, WORST)
         else:
-            bound = np.exp(trackers[k] + (log_deviation if kind == RELATIVE else log_unit))
-            loss = bound + max(x - bound, 0.0) / a
+            bound = np.exp(trackers[k] + unit)
+            issued = bound if said[k] == trackers[k] else np.exp(said[k] + unit)
+            loss = issued + max(x - issued, 0.0) / a
             losses[k] = discount * losses[k] + min(loss / average, WORST)
             if k > 0 and kind_rows[kind] > m.plan.warmup:
                 rate = max(rates[(k - 1) % rates.size], FIRST_STEP / kind_rows[kind])

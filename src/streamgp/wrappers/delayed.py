@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import inputs, passing
-from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.conditions import TIME
 from streamgp.contract.lanes import ADVANCE, LEARN, ONE, TELL
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
@@ -15,10 +15,9 @@ from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, Maybe, whole
 from streamgp.wrappers.late import Late
-from streamgp.wrappers.wrapper import Transparent
 
 
-class Delayed(Transparent, Late):
+class Delayed(Late):
     """A stream model whose targets come late, in any order, or never.
 
     ``issue(x)`` predicts a row and advances the memory; ``resolve(ticket, y)`` learns its target when it comes, at the
@@ -73,7 +72,6 @@ class Delayed(Transparent, Late):
         require("waiting rows", self._waiting.rows[:, : 1 + (self._d or 0)])
         require("last_x", self._numbers.state.last_x)
         require("learned", self._numbers.state.learned[~np.isnan(self._numbers.state.learned)])
-        super()._check_restored()
 
     def reset_memory(self) -> None:
         if self._d is not None:  # a row of the last sequence leaves nothing to the next one
@@ -101,26 +99,17 @@ class Delayed(Transparent, Late):
             if not known:
                 passing.begin(self, X, None, self._shape.scalar, False, many=False)
             passing.refuse_unfit(self, X)
-            ticket = self.rows_seen
-            columns = self._put(X, self._own_time(conditions))
+            ticket, counters, moment = self.rows_seen, self._numbers.counters, self._within._moment
+            at = np.nan if conditions is None else float(conditions[0, TIME])
+            if moment is not None:
+                at = moment.one_later if np.isnan(at) else at
+            elif not (self._needs_time or self._within._sees_time):
+                at = np.nan
+            line, columns = self._issue(X, ticket, at, 0.0, self._within)
+            counters["expired"] += self._waiting.issue(np.array([ticket]), line[None])[1]
+            counters["rows"], counters["newest"] = ticket + 1, ticket
+            self._numbers.state.last_x[:] = X[0]
             return passing.shaped(self, columns, many=False)._with(ticket=ticket)
-
-    def _put(self, X: FloatArray, at: float) -> FloatArray:
-        """Predict one row, and let it wait under the next ticket; the columns of its prediction."""
-        counters, ticket = self._numbers.counters, self._numbers.count("rows")
-        line, columns = self._issue(X, ticket, at, 0.0, self._within)
-        counters["expired"] += self._waiting.issue(np.array([ticket]), line[None])[1]
-        counters["rows"], counters["newest"] = ticket + 1, ticket
-        self._numbers.state.last_x[:] = X[0]
-        return columns
-
-    def _own_time(self, conditions: Maybe) -> float:
-        """The time of a row that comes now, where the model sees times; else NaN."""
-        moment = self._within._moment()
-        given = np.nan if conditions is None else float(conditions[0, TIME])
-        if moment is None:
-            return given if self._needs_time or self._within._sees_time else np.nan
-        return moment.one_later if np.isnan(given) else given
 
     def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> Prediction:
         """Learn the target of a row that was issued, at the inputs as they were.
@@ -137,42 +126,34 @@ class Delayed(Transparent, Late):
         """
         if whole("ticket", ticket, at_least=0) >= self.rows_seen:
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
-        waited = self._waiting[ticket]
+        moment, learned, waited = self._within._moment, self._learned(), self._waiting[ticket]
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
-        own = np.nan if time is not None else float(waited[-1])
-        if time is not None and self._within._moment() is not None:
+        if time is not None and moment is not None:
             raise ValueError("with a kernel over time a row has the time at which it was issued: issue(x, time=t)")
-        if not np.isnan(own):
-            time = np.fmax(own, self._learned())  # all but the order of the row is checked
+        late = time is None and waited[-1] < learned  # the posterior cannot go back
+        if time is None and not np.isnan(waited[-1]):
+            time = np.fmax(waited[-1], learned)
         conditions = passing.conditions_of(self, 1, Y if given else None, noise=noise, time=time, many=False)
-        known = self._shape.covers(given)
+        known, X = self._shape.covers(given), waited[None, 1 : 1 + (self._d or 0)]
         with passing.whole(self, known):
             if not known:
-                passing.begin(self, waited[None, 1 : 1 + (self._d or 0)], Y, scalar, given, many=False)
-            passing.refuse_unfit(self, waited[None, 1 : 1 + (self._d or 0)], Y)
-            columns = self._parts(self._waiting[ticket][None])[2]
-            self._last_targets = self._screened(Y)
-            self._take_out(ticket, self._last_targets, timed(conditions, own))
+                passing.begin(self, X, Y, scalar, given, many=False)
+            passing.refuse_unfit(self, X, Y)
+            x, kept, columns, _ = self._parts(self._waiting[ticket][None])
+            self._last_targets = Y = self._screened(Y)
+            self._within._pass(ONE[LEARN], np.ascontiguousarray(x), Y, conditions, kept)
+            self._waiting.resolve(self._waiting.place(ticket))
+            self._numbers.counters["late"] += late and not np.isnan(Y).all()
+            if ticket == self._numbers.count("newest"):
+                self._numbers.counters["newest"] = -1
+                self._note_last(Y)
+            self._note_learned(Y, conditions)
         return passing.shaped(self, columns, many=False)._with(ticket=ticket)
 
     def _learned(self) -> float:
         """The time of the last row learned, where the model learns as of times; NaN: there was none."""
-        moment = self._within._moment()
+        moment = self._within._moment
         return float(self._numbers.state.learned[0]) if moment is None else moment.learned
-
-    def _take_out(self, ticket: int, Y: FloatArray, conditions: Maybe) -> None:
-        """Learn the target of a row that waits."""
-        counters, place, learned = self._numbers.counters, self._waiting.place(ticket), self._learned()
-        if conditions is not None and conditions[0, TIME] < learned:  # the posterior cannot go back
-            counters["late"] += not np.isnan(Y).all()
-            conditions = timed(conditions, learned)
-        x, kept, _, _ = self._parts(self._waiting.rows[place][None])
-        self._within._pass(ONE[LEARN], np.ascontiguousarray(x), Y, conditions, kept)
-        self._waiting.resolve(place)
-        if ticket == self._numbers.count("newest"):
-            counters["newest"] = -1
-            self._note_last(Y)
-        self._note_learned(Y, conditions)
 
     def _note_learned(self, Y: FloatArray, conditions: Maybe) -> None:
         """Rows were learned as of their times, by which the model within forgets."""
@@ -200,7 +181,7 @@ class Delayed(Transparent, Late):
                 "forecast goes on from the last row and its target, which has not come: resolve it first, or use "
                 "simulate(U, ...)"
             )
-        return self._numbers.state.last_x, self._numbers.state.last_y
+        return super()._last_row()
 
     # What can be read.
 
@@ -218,12 +199,3 @@ class Delayed(Transparent, Late):
     def health(self) -> Health:
         health = super().health
         return health if self._d is None else health._replace(late_rows=self._numbers.count("late"))
-
-
-def timed(conditions: Maybe, at: float) -> Maybe:
-    """The conditions of one row, with its time where that is known."""
-    if np.isnan(at):
-        return conditions
-    timed = np.full((1, NOISE + 1), np.nan) if conditions is None else conditions.copy()
-    timed[0, TIME] = at
-    return timed

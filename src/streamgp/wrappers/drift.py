@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, NUMBER, VECTOR, WHOLE, compiled, entry
+from streamgp.compiled import NUMBER, VECTOR, compiled, entry
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 
@@ -51,42 +51,27 @@ def watch(sizes: Array, stop: float, counts: Array, evidence: Array) -> int:
     return -1
 
 
-@entry(VECTOR, VECTOR, VECTOR, WHOLE, NUMBER, VECTOR, BOOLEAN, NUMBER, VECTOR, VECTOR)
-def watch_beside(
-    mean: Array,
-    other: Array,
-    y: Array,
-    first: int,
-    fading: float,
-    unit: Array,
-    ranked: bool,
-    stop: float,
-    counts: Array,
-    evidence: Array,
-) -> int:
-    """Rank errors in units of those of another prediction, as ``watch`` does.
+@entry(VECTOR, VECTOR, VECTOR, NUMBER, VECTOR, VECTOR)
+def sizes_beside(mean: Array, other: Array, y: Array, fading: float, unit: Array, sizes: Array) -> None:
+    """The squared errors of predictions in units of those of another prediction, as ``watch`` ranks them.
 
     Args:
         mean: (n,) predictions.
         other: (n,) the other predictions; a row that misses one of both, or its target, does not count.
         y: (n,) targets.
-        first: the row at which to begin.
         fading: discount per row of the other's squared errors.
         unit: (2,) discounted sums of these, and of 1.
-        ranked: whether errors are ranked; if not, only the unit is followed.
+        sizes: (n,), the result.
     """
-    for t in range(first, y.size):
+    for t in range(y.size):
+        sizes[t] = np.nan
         if not np.isfinite(y[t]) or not np.isfinite(mean[t]) or not np.isfinite(other[t]):
             continue
         unit[0] = fading * unit[0] + (y[t] - other[t]) ** 2
         unit[1] = fading * unit[1] + 1.0
         s = unit[0] / unit[1]
-        if not ranked or not np.isfinite(s) or s <= 0.0:
-            continue
-        evidence[0] = (1.0 + evidence[0]) * wager(rank((y[t] - mean[t]) ** 2 / s, counts))
-        if evidence[0] >= stop:
-            return t
-    return -1
+        if np.isfinite(s) and s > 0.0:
+            sizes[t] = (y[t] - mean[t]) ** 2 / s
 
 
 @compiled
@@ -125,45 +110,14 @@ class Detector:
     def __init__(self, stop: float, counts: FloatArray, evidence: FloatArray, refuted: np.ndarray) -> None:
         self._stop, self._counts, self._evidence, self._refuted = stop, counts, evidence, refuted
 
-    def watch(
-        self, mean: FloatArray, variance: FloatArray, noise: FloatArray, Y: FloatArray, *, plain: bool, armed: bool
-    ) -> int:
-        """Rank the errors of rows, see watch(); return the row that gives the alarm, or -1.
+    def watch(self, sizes: FloatArray, *, armed: bool) -> int:
+        """Rank squared errors, see watch(); return the number of the one that gives the alarm, or -1.
 
-        Of several outputs it is the mean of the squared errors in units of their variances, over those that are known.
-
-        Args:
-            mean: (n, p) of predictions; variance and noise likewise, or one column for all.
-            plain: whether errors are taken as they are, for models without a variance.
-            armed: whether there may be an alarm; if not, errors are ranked and evidence does not accumulate.
+        Where there may be no alarm, errors are ranked and evidence does not accumulate.
         """
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            s = np.ones_like(Y) if plain else np.broadcast_to(variance + noise, Y.shape)
-            squares = np.where((s > 0.0) & np.isfinite(s), (Y - mean) ** 2 / s, np.nan)
-            known = ~np.isnan(squares)
-            sizes = np.where(known, squares, 0.0).sum(axis=1) / known.sum(axis=1)
-        at: int = watch(sizes, *self._terms(armed))
+        terms = (self.enough, self._counts, self._evidence) if armed else (np.inf, self._counts, np.zeros(1))
+        at: int = watch(sizes, *terms)
         return at
-
-    def watch_beside(
-        self,
-        mean: FloatArray,
-        other: FloatArray,
-        y: FloatArray,
-        first: int,
-        fading: float,
-        unit: FloatArray,
-        *,
-        ranked: bool,
-        armed: bool,
-    ) -> int:
-        """The same in units of the errors of another prediction, see watch_beside()."""
-        at: int = watch_beside(mean, other, y, first, fading, unit, ranked, *self._terms(armed))
-        return at
-
-    def _terms(self, armed: bool) -> tuple[float, FloatArray, FloatArray]:
-        """The evidence that makes an alarm, the errors so far, and the evidence so far."""
-        return (self.enough, self._counts, self._evidence) if armed else (np.inf, self._counts, np.zeros(1))
 
     @property
     def enough(self) -> float:
@@ -186,10 +140,3 @@ class Detector:
         require("counts", self._counts, at_least=0)
         require("evidence", self._evidence, at_least=0)
         require("refuted", self._refuted, at_least=0, at_most=MOST_REFUTED)
-
-
-def share(new: FloatArray | float, old: FloatArray | float) -> float:
-    """The share of the errors made by what is new, averaged over outputs: below one half it erred less."""
-    both = np.add(new, old)
-    known = both > 0
-    return float(np.mean(np.where(known, np.divide(new, np.where(known, both, 1.0)), 0.5)))

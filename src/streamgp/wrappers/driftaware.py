@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
+from streamgp.contract.analysis import Analysis
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import noise_of, part
-from streamgp.contract.health import Swap
-from streamgp.contract.lanes import ADVANCE, LEARN, PREDICT, TAKE, TELL, any_of
+from streamgp.contract.lanes import ADVANCE, LEARN, ONE, PREDICT, TAKE, any_of
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import bare
 from streamgp.contract.snapshot import require
+from streamgp.contract.within import family
 from streamgp.settings import FloatArray, Maybe, number, whole
 from streamgp.wrappers import drift
-from streamgp.wrappers.drift import Detector, share
+from streamgp.wrappers.drift import Detector
 from streamgp.wrappers.standardize import rows_until_settled
-from streamgp.wrappers.wrapper import Transparent
+from streamgp.wrappers.wrapper import Wrapper
 
 WARMING, WATCHING, TRIAL = range(3)
 DIRECTIONS = ("raised", "kept", "reverted")
@@ -34,8 +34,6 @@ STATE = {
     "evidence": "1",
     "relaxing": "1",  # exponent of the factor at the next row
     "errors": "2 2 outputs",  # for the verdict and of late; the model that forgot, the other
-    "roots": "2 2 outputs",  # of both mean roots of the errors of late, in standard deviations and as they are
-    "compared": "outputs",  # targets of the trial
     "events": "history 3",  # a ring
 }
 
@@ -49,8 +47,6 @@ RELAXED = 0.05
 UNCOUNTED = 4
 # The running errors by which the model to predict with is chosen during a trial count for about 10 rows.
 DISCOUNT = 0.9
-# So many rows the mean roots of the errors count for.
-RECENT = 10.0
 # The model that forgot is ahead below this share of the errors: ties, also up to rounding, go to the other one.
 AHEAD = 0.5 - 1e-9
 
@@ -71,7 +67,7 @@ class Event(NamedTuple):
     statistic: float
 
 
-class DriftAware(Transparent):
+class DriftAware(Wrapper):
     """A stream model that notices when its errors grow beyond what they were, and forgets what it had learned.
 
     Every row's error, in standard deviations of the prediction before it was learned, is ranked among the earlier ones.
@@ -100,7 +96,7 @@ class DriftAware(Transparent):
         [(505, 'raised'), (705, 'kept')]
     """
 
-    _shadow: StreamModel  # during a trial the model as it would be without forgetting; zeros otherwise
+    _shadow: StreamModel  # during a trial the model as it would be without forgetting; else as good as any
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
 
@@ -119,7 +115,7 @@ class DriftAware(Transparent):
         self._refuse_classes_and_counts("ranks the errors of numbers")
         if why := self._cannot("forget"):
             raise ValueError(why)
-        if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
+        if any(getattr(one, "_batch", 1) > 1 for one in family(self)):
             raise ValueError("DriftAware looks at every row before it is learned: use batch=1")
         self._stop = 1.0 / number("false_alarm_rate", false_alarm_rate, above=0, at_most=0.5)
         self._factor = number("factor", factor, above=0, at_most=1)
@@ -138,26 +134,11 @@ class DriftAware(Transparent):
             numbers.counters[:] = self._numbers.counters
         super()._start(d, p)
         self._numbers, self._state = numbers, numbers.state
-        self._shadow = self._blank()
-
-    def _blank(self) -> StreamModel:
-        """A model that holds nothing, not even a prior: room in the snapshot."""
-        model = self._within.copy()
-        for array in model._all_arrays().values():
-            array[...] = 0
-        return model
+        self._shadow = self._pristine.clone()
+        self._shadow._prepare(self._within._shape)
 
     def _children(self) -> dict[str, StreamModel]:
-        return super()._children() | ({"shadow": self._shadow} if self.on_trial else {})
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        room = {} if self.on_trial else self._shadow._all_arrays()
-        return self._numbers.arrays() | {f"shadow.{name}": array for name, array in room.items()}
-
-    def _rebuild(self, structure: dict[str, Any]) -> None:
-        super()._rebuild(structure)
-        self._shadow = self._blank()
-        self._shadow._rebuild({k.removeprefix("shadow."): v for k, v in structure.items() if k.startswith("shadow.")})
+        return super()._children() | ({} if self._d is None else {"shadow": self._shadow})
 
     def _check_restored(self) -> None:
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
@@ -165,29 +146,24 @@ class DriftAware(Transparent):
             raise ValueError(f"the snapshot says phase {phase} with {left} rows left")
         require("noted", self._numbers.counters["noted"], at_least=0)
         self._detector.check()
-        for name in ("relaxing", "errors", "roots", "compared"):
+        for name in ("relaxing", "errors"):
             require(name, getattr(self._state, name), at_least=0)
         require("events", self._state.events, at_least=0)
         require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
-        super()._check_restored()
+
+    # Rows.
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         if not any_of(ops, ADVANCE | LEARN):
             return self._leader()._pass(ops, X, Y, conditions, kept)
-        width = bare(self._columns)
-        if len(ops) == 1:
-            return self._some(ops, X, Y, conditions, kept)[1][:width]
-        columns = np.full((width, len(X), self._p or 1), np.nan)
-        swaps: list[Swap] = []
+        columns = np.full((bare(self._columns), len(X), self._p or 1), np.nan)
         start = 0
         while start < len(ops):
             done, said = self._some(ops[start:], X, Y, part(conditions, start, len(ops)), kept)
             some = ops[start : start + done]
-            rows = some[some[:, 1] & PREDICT != 0, 0]
-            columns[:, rows] = said[: len(columns), rows]
-            swaps += [swap._replace(row=start + swap.row) for swap in self._swaps]
+            asked = some[:, 1] & PREDICT != 0
+            columns[:, some[asked, 0]] = said[: len(columns), asked]
             start += done
-        self._swaps = swaps
         return columns
 
     def _screened(self, Y: FloatArray) -> FloatArray:
@@ -195,9 +171,8 @@ class DriftAware(Transparent):
         screened, *_ = [child._screened(Y) for child in self._children().values()]
         return screened
 
-    def _some(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Any) -> tuple[int, FloatArray]:
-        """Do some of the operations, as many as can be done together: how many, and what is predicted of all rows."""
-        self._swaps = ()
+    def _some(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> tuple[int, FloatArray]:
+        """Do as many of the operations as can be done together; what is predicted of the row of each."""
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase == TRIAL:
             return 1, self._compare(ops[:1], X, Y, part(conditions, 0, 1), kept)
@@ -205,54 +180,34 @@ class DriftAware(Transparent):
             return self._watch(ops, X, Y, conditions, kept)
         learned = np.cumsum(ops[:, 1] & LEARN != 0)
         done = len(ops) if learned[-1] < left else int(np.searchsorted(learned, left)) + 1
-        columns = self._alone(ops[:done], X, Y, part(conditions, 0, done), kept)
-        self._numbers.counters["left"] = left - learned[done - 1]
-        if learned[done - 1] == left:
-            self._numbers.counters["phase"] = WATCHING
-        return done, columns
+        columns = self._within._pass(ops[:done], X, Y, part(conditions, 0, done), kept)
+        self._enter(WATCHING if learned[done - 1] == left else WARMING, left - learned[done - 1])
+        return done, columns[:, ops[:done, 0]]
 
-    def _watch(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Any) -> tuple[int, FloatArray]:
+    def _watch(
+        self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe
+    ) -> tuple[int, FloatArray]:
         """Do a block of operations, as far as the first alarm."""
-        if len(ops) > 1:
-            ops = ops[: _apart(ops)]
-        learns = np.flatnonzero(ops[:, 1] & LEARN)
-        if Y is None or not len(learns):
-            return len(ops), self._alone(ops, X, Y, part(conditions, 0, len(ops)), kept)
-        undo, before = (undo_of(self._within), kept if kept is None else kept.copy()) if len(ops) > 1 else (None, None)
+        ops = ops[: _apart(ops)]
+        rows, learns = ops[:, 0], np.flatnonzero(ops[:, 1] & LEARN)
         asked = ops | np.array([0, PREDICT]) * (ops[:, 1:] & LEARN != 0)
-        columns = self._alone(asked, X, Y, part(conditions, 0, len(ops)), kept)
-        rows = ops[learns, 0]
-        at = self._rank(columns[:, rows], Y[rows], None if conditions is None else conditions[learns], armed=True)
+        undo = undo_of(self._within) if len(ops) > 1 and len(learns) else None
+        before = None if kept is None or undo is None else kept.copy()
+        said = self._within._pass(asked, X, Y, part(conditions, 0, len(ops)), kept)[:, rows]
+        if Y is None or not len(learns):
+            return len(ops), said
+        given = None if conditions is None else conditions[learns]
+        at = self._rank(said[:, learns], Y[rows[learns]], given, armed=True)
         if at < 0:
-            return len(ops), columns
+            return len(ops), said
         done = int(learns[at]) + 1
-        if done < len(ops):
-            assert undo is not None
+        if undo is not None and done < len(ops):
             undo()
-            if before is not None:
+            if kept is not None and before is not None:
                 kept[:] = before
-            columns = self._alone(asked[:done], X, Y, part(conditions, 0, done), kept)
+            said = self._within._pass(asked[:done], X, Y, part(conditions, 0, done), kept)[:, rows[:done]]
         self._raise_forgetting()
-        return done, columns
-
-    @property
-    def _kept_width(self) -> int:
-        return 1 + 2 * super()._kept_width
-
-    def _lines(self, kept: FloatArray) -> list[FloatArray]:
-        """Of rows that wait: whether the model that forgot did not lead, and what each of the two has seen."""
-        return np.split(kept, [1, 1 + super()._kept_width], axis=1)
-
-    def _alone(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        """Do operations outside of a trial, on rows that wait as the model that led has seen them."""
-        if kept is None:
-            return self._within._pass(ops, X, Y, conditions, None)
-        other_led, own, others = self._lines(kept)
-        rows = np.unique(ops[:, 0])
-        own[rows] = np.where(other_led[rows] > 0, others[rows], own[rows])
-        columns = self._within._pass(ops, X, Y, conditions, own)
-        other_led[rows], others[rows] = 0.0, own[rows]
-        return columns
+        return done, said
 
     @property
     def _detector(self) -> Detector:
@@ -260,10 +215,17 @@ class DriftAware(Transparent):
         return Detector(self._stop, state.counts, state.evidence, self._numbers.counters["refuted"])
 
     def _rank(self, columns: FloatArray, Y: FloatArray, conditions: Maybe, *, armed: bool) -> int:
-        """Rank the errors of predictions, (columns, n, p); return the row that gives the alarm, or -1."""
+        """Rank the errors of predictions, (columns, n, p); return the row that gives the alarm, or -1.
+
+        Of several outputs it is the mean of the squared errors in units of their variances, over those that are known.
+        """
         mean, variance, noise = columns[:3]
-        noise, plain = noise_of(conditions, noise), not self.has_variance
-        return self._detector.watch(mean, variance, noise, Y, plain=plain, armed=armed)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            s = variance + noise_of(conditions, noise) if self.has_variance else np.ones_like(Y)
+            squares = np.where((s > 0.0) & np.isfinite(s), (Y - mean) ** 2 / s, np.nan)
+            known = ~np.isnan(squares)
+            sizes = np.where(known, squares, 0.0).sum(axis=1) / known.sum(axis=1)
+        return self._detector.watch(sizes, armed=armed)
 
     # The trial.
 
@@ -280,21 +242,16 @@ class DriftAware(Transparent):
     def _enter(self, phase: int, rows: int = 0) -> None:
         self._numbers.counters["phase"], self._numbers.counters["left"] = phase, rows
 
-    def _compare(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Any) -> FloatArray:
-        """Do one operation with both models."""
-        row, kind = ops[0].tolist()
-        asked = np.array([[row, kind | PREDICT]]) if kind & LEARN else ops
-        led = self._forgot_leads()
-        lines: Sequence[Maybe] = (None, None)
-        if kept is not None:
-            other_led, *lines = self._lines(kept)
-            other_led[row] = other_led[row] if kind & TELL else not led
-        of_both = [
-            model._pass(asked, X, None if Y is None else Y.copy(), conditions, seen)
-            for model, seen in zip((self._within, self._shadow), lines, strict=True)
-        ]
-        forgot, other = (columns[:, [row]] for columns in of_both)
-        prediction = of_both[0 if led else 1]
+    def _compare(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
+        """Do one operation with both models; a row that waits keeps what the one that leads has seen of it."""
+        ((row, kind),) = ops.tolist()
+        x, op = X[row : row + 1], ONE[kind | PREDICT if kind & LEARN else kind]
+        led, said = self._forgot_leads(), list[FloatArray]()
+        for model, leads in ((self._within, led), (self._shadow, not led)):
+            line = None if kept is None else kept[row : row + 1] if leads else kept[[row]]
+            said.append(model._pass(op, x, None if Y is None else Y[[row]], conditions, line))
+        forgot, other = said
+        prediction = forgot if led else other
         if Y is None or not kind & LEARN or (missing := np.isnan(Y[row])).all():
             return prediction
         # What is far beyond any scale must not become infinite.
@@ -307,26 +264,12 @@ class DriftAware(Transparent):
         if state.relaxing[0] > RELAXED:
             self._within.forget(self._factor ** float(state.relaxing[0]))
             state.relaxing[0] *= self._relax
-        self._note_sizes(errors, (forgot, other), ~missing)
         # Should it go on, its errors are among those to compare with.
         self._rank(other, Y[[row]], conditions, armed=False)
         self._numbers.counters["left"] -= 1
-        ended = self._numbers.count("left") == 0
-        leads = self._share(0) < AHEAD if ended else self._forgot_leads()
-        if leads != led:
-            self._swaps = (Swap(0, state.compared.copy(), state.roots[0 if leads else 1].copy()),)
-        if ended:
+        if self._numbers.count("left") == 0:
             self._conclude()
         return prediction
-
-    def _note_sizes(self, errors: FloatArray, predictions: tuple[FloatArray, ...], known: np.ndarray) -> None:
-        """Take the sizes of the errors of both models at a row, (2, p), into their means."""
-        state, deviations = self._state, [np.sqrt((columns[1] + columns[2])[0]) for columns in predictions]
-        state.compared += known
-        with np.errstate(divide="ignore", invalid="ignore"):
-            roots = np.sqrt(np.stack([errors / np.broadcast_to(deviations, errors.shape), errors], axis=1))
-            step = np.where(known, 1.0 / np.minimum(state.compared, RECENT), 0.0)
-        state.roots += np.where(known, step * (np.nan_to_num(roots, posinf=0.0) - state.roots), 0.0)
 
     def _forgot_leads(self) -> bool:
         """Whether the model that forgot predicts: it has finished forgetting, and erred less of late."""
@@ -334,7 +277,9 @@ class DriftAware(Transparent):
 
     def _share(self, span: int) -> float:
         """The share of the errors made by the model that forgot, averaged over outputs; for the verdict or of late."""
-        return share(*self._state.errors[span])
+        new, old = self._state.errors[span]
+        both = np.add(new, old)
+        return float(np.mean(np.divide(new, both, out=np.full_like(both, 0.5), where=both > 0)))
 
     def _conclude(self) -> None:
         """Keep the model that erred less."""
@@ -346,11 +291,9 @@ class DriftAware(Transparent):
             self._detector.restart()
             self._enter(WARMING, self._warmup)
         else:
-            self._within = self._shadow
+            self._within, self._shadow = self._shadow, self._within
             self._enter(WATCHING)
-        self._state.errors[:] = self._state.roots[:] = 0.0
-        self._state.compared[:] = self._state.relaxing[0] = 0.0
-        self._shadow = self._blank()
+        self._state.errors[:] = self._state.relaxing[0] = 0.0
 
     def _note(self, direction: str, statistic: float) -> None:
         event = self.rows_seen - 1, DIRECTIONS.index(direction), statistic
@@ -360,7 +303,11 @@ class DriftAware(Transparent):
     # Predictions.
 
     def _leader(self) -> StreamModel:
+        """The model to predict with."""
         return self._shadow if self.on_trial and not self._forgot_leads() else self._within
+
+    def _analysis(self) -> Analysis:
+        return self._leader()._analysis()
 
     # What can be read.
 

@@ -12,6 +12,7 @@ from streamgp.contract.lanes import ADVANCE, LEARN, ONE
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.within import check_numbers
 from streamgp.recipes.naive import RunningMean
 from streamgp.settings import FloatArray, Maybe, Setting, whole
 from streamgp.wrappers import conformal
@@ -91,8 +92,7 @@ class CalibratedForecasts(Mapped):
         require("origins", self._origins, at_least=-1, at_most=int(self._taken[0]))
         require("due", np.where(np.isinf(self._due), 0.0, self._due))
         require("judged", self._judged, at_least=0)
-        self._trackers._check_numbers({name: array[None] for name, array in self._trackers._arrays().items()})
-        super()._check_restored()
+        check_numbers(self._trackers)
 
     def reset_memory(self) -> None:
         if self._d is not None:  # what was forecast does not come
@@ -119,7 +119,7 @@ class CalibratedForecasts(Mapped):
 
     def _names_of_rows(self, n: int, conditions: Maybe) -> FloatArray:
         """By what forecasts know the rows that come next: their numbers, or with a kernel over time their times."""
-        if (moment := self._within._moment()) is None:
+        if (moment := self._within._moment) is None:
             return np.asarray(self._taken[0] + np.arange(float(n)))
         times = np.full(n, np.nan) if conditions is None else conditions[:, TIME].copy()
         for t in np.flatnonzero(np.isnan(times)):
@@ -131,16 +131,13 @@ class CalibratedForecasts(Mapped):
         of_row = np.abs(self._due - row) <= SAME * abs(row)
         place = np.argmax(np.where(of_row, self._origins[:, None], -1), axis=0)
         step = np.arange(self._steps)
-        known = of_row[place, step]
-        issued = self._waiting[place, step]  # (steps, ISSUED, p)
-        mean, variance, noise, lower, upper = issued.transpose(1, 0, 2)
-        compared = known[:, None] & (upper > lower) & ~np.isnan(y)
+        mean, variance, noise, lower, upper = self._waiting[place, step].transpose(1, 0, 2)  # (steps, p) each
+        compared = of_row[place, step][:, None] & (upper > lower) & ~np.isnan(y)
         self._judged[0] += compared.sum(axis=1)
         self._judged[1] += (compared & (lower <= y) & (y <= upper)).sum(axis=1)
-        parts = mean, variance, noise, lower, upper, np.where(compared, y, np.nan)
-        *line, targets = (part.reshape(1, -1) for part in parts)
-        kept, columns = np.stack(line, axis=-1).reshape(1, -1), np.empty((conformal.MOMENTS, 1, targets.size))
-        self._trackers._calibrate(ONE[LEARN], np.ascontiguousarray(targets), kept, columns)
+        line = np.stack([mean, variance, noise, mean - lower, upper - mean], axis=-1).reshape(1, -1)
+        targets = np.where(compared, y, np.nan).reshape(1, -1)
+        self._trackers._calibrate(ONE[LEARN], targets, line, np.empty((conformal.MOMENTS, 1, targets.size)))
 
     # Forecasts.
 
@@ -151,10 +148,8 @@ class CalibratedForecasts(Mapped):
         feedback: Any = (),
         trajectories: int = 100,
         seed: int = 0,
-        *,
-        inputs: Any = None,
     ) -> Prediction:
-        raw = self._raw_forecast(steps, X if inputs is None else inputs, feedback, trajectories, seed)
+        raw = self._raw_forecast(steps, X, feedback, trajectories, seed)
         return self._calibrated(raw)._shaped(scalar=self._shape.scalar, many=True)
 
     forecast.__doc__ = StreamModel.forecast.__doc__
@@ -168,20 +163,17 @@ class CalibratedForecasts(Mapped):
         """
         raw = self._raw_forecast(steps, X, feedback, trajectories, seed)
         prediction = self._calibrated(raw)
-        row, n = int(self._taken[0]), min(len(raw.mean), self._steps)
+        row, due, n = int(self._taken[0]), self._rows_ahead(steps), min(len(raw.mean), self._steps)
         place = row % self._steps
-        due, waiting = np.full(self._steps, -np.inf), np.full_like(self._waiting[place], np.nan)
-        due[:n] = self._rows_ahead(steps)[:n]
-        parts = raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper
-        for k, part in enumerate(parts):
-            waiting[:n, k] = part[:n]
-        self._origins[place], self._due[place] = row, due
-        self._waiting[place] = np.nan_to_num(waiting, posinf=np.inf, neginf=-np.inf)
+        self._origins[place], self._due[place, n:], self._waiting[place, n:] = row, -np.inf, 0.0
+        self._due[place, :n] = due[:n]
+        issued = np.stack([raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper], axis=1)[:n]
+        self._waiting[place, :n] = np.nan_to_num(issued, posinf=np.inf, neginf=-np.inf)
         return prediction._shaped(scalar=self._shape.scalar, many=True)
 
     def _rows_ahead(self, steps: Any) -> FloatArray:
         """By what the rows of a forecast are known when they come."""
-        moment = self._within._moment()
+        moment = self._within._moment
         if not isinstance(steps, int | np.integer):
             return inputs.times(steps, len(steps), many=True)
         return np.asarray(self._taken[0] + np.arange(float(steps)) if moment is None else moment.next(steps))

@@ -9,7 +9,7 @@ from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, PREDICT, TAKE, TELL, 
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Maybe, whole
-from streamgp.wrappers.mapped import Mapped
+from streamgp.wrappers.mapped import Mapped, MappedAnalysis
 
 
 class Lagged(Mapped):
@@ -64,12 +64,6 @@ class Lagged(Mapped):
         require("past targets", self._past[~np.isnan(self._past)])
         require("x", self._x)
         require("rows", self._rows, at_least=0)
-        super()._check_restored()
-
-    @property
-    def _needed(self) -> int:
-        """Past targets without which a row is not learned."""
-        return 1
 
     # Rows.
 
@@ -80,34 +74,27 @@ class Lagged(Mapped):
         return gradient[:, :, : self._d]
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return 1 + self._past.size + super()._kept_width  # the number of the row, and its lags
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        if len(ops) == len(X) == 1 and kept is None and ops.item(1) & ISSUE:
-            full = not np.isnan(self._past).any()
-            if full or self._known():
-                return self._pass_one(ops, X, Y, conditions, full)
         (rows, kinds), (n, d), width = ops.T, X.shape, self._past.size
-        advanced = rows[kinds & ADVANCE != 0]
-        late, waits = kinds & TAKE == LEARN, kinds & (TAKE | TELL) == ADVANCE
-        told = kinds & (LEARN | TELL) != 0
-        number = self._rows[0] + np.cumsum(kinds & ADVANCE != 0)
-        if Y is not None and kept is not None and late.any():  # that comes after other rows is a lag where it is known
-            told &= ~(late & np.isnan(Y[rows]).all(axis=1) & (_numbers(ops, kept, number, waits) != number))
+        advances, late, waits = kinds & ADVANCE != 0, kinds & TAKE == LEARN, kinds & (TAKE | TELL) == ADVANCE
+        told, number = kinds & (LEARN | TELL) != 0, self._rows[0] + np.cumsum(advances)
+        if kept is not None:
+            kept[rows[waits], 0] = number[waits]
+            if Y is not None:  # a missing target is a lag where it comes in time, and none where it comes later
+                told &= ~(late & np.isnan(Y[rows]).all(axis=1) & (kept[rows, 0] != number))
         targets = self._past[:0] if Y is None else Y[rows[told]]
         past, before = bridged(np.concatenate([self._past, targets])), np.cumsum(told) - told
         lags = lag_columns(past, self._lags, len(targets) + 1)[before]
-        unknown = np.isnan(past[self._lags - self._needed + before]).any(axis=1) if self._needed else np.zeros(1, bool)
-        within = np.zeros((n, d + width))
+        unknown = np.isnan(past[self._lags - 1 + before]).any(axis=1)
+        within, seen = np.zeros((n, d + width)), kinds & ISSUE != 0
         within[:, :d] = X
-        seen = kinds & ISSUE != 0
         within[rows[seen], d:] = lags[seen]
         if kept is not None:
-            kept[rows[waits], 0] = number[waits]
             kept[rows[waits], 1 : 1 + width] = np.where(unknown[:, None], np.nan, lags)[waits]
             given = kept[rows[late], 1 : 1 + width]
-            unknown = unknown | np.zeros(len(ops), dtype=bool)
             unknown[late], within[rows[late], d:] = np.isnan(given).any(axis=1), np.nan_to_num(given)
         if unknown.any():  # without a lag there is nothing to learn from: such rows are predicted by the prior
             kinds = np.where(unknown, np.where(kinds & ISSUE, kinds & PREDICT, TELL * told), kinds)
@@ -117,26 +104,10 @@ class Lagged(Mapped):
         if len(ops):
             columns = self._within._pass(ops, within, Y, conditions, None if kept is None else kept[:, 1 + width :])
         self._past[:] = past[len(targets) :]
-        if len(advanced):
-            self._x[:] = X[advanced[-1]]
-            self._rows += len(advanced)
+        if advances.any():
+            self._x[:] = X[rows[advances][-1]]
+            self._rows[0] = number[-1]
         return columns
-
-    def _pass_one(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, full: bool) -> FloatArray:
-        """The usual case in fewer steps: one row that has lags, all of them or some, and waits for nothing."""
-        lags, kind = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1), ops.item(1)
-        columns = self._within._pass(ops, np.concatenate([X, lags], axis=1), Y, conditions, None)
-        if Y is not None and kind & (LEARN | TELL):
-            newest = np.where(np.isnan(Y[0]), self._past[-1], Y[0])
-            self._past[:-1] = self._past[1:]
-            self._past[-1] = newest
-        if kind & ADVANCE:
-            self._x[:] = X[0]
-            self._rows += 1
-        return columns
-
-    def _known(self) -> bool:
-        return not self._needed or not bool(np.isnan(self._past[-self._needed]).any())
 
     def reset_memory(self) -> None:
         if self._d is not None:
@@ -145,8 +116,8 @@ class Lagged(Mapped):
 
     # Free runs.
 
-    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        return _LaggedTrajectories(self, self._within._trajectories(count, steps), count)
+    def _analysis(self) -> MappedAnalysis:
+        return _LaggedAnalysis(self)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._past[-1]
@@ -158,11 +129,9 @@ class Lagged(Mapped):
         return 0 if self._d is None else int(self._rows[0])
 
 
-def _numbers(ops: np.ndarray, kept: FloatArray, number: np.ndarray, waits: np.ndarray) -> FloatArray:
-    """The numbers of the rows of operations: those that wait have them from their own operation on."""
-    (rows, _), of_rows = ops.T, kept[:, 0].copy()
-    of_rows[rows[waits]] = number[waits]
-    return np.asarray(of_rows[rows])
+class _LaggedAnalysis(MappedAnalysis):
+    def trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        return _LaggedTrajectories(self.model, self.within.trajectories(count, steps), count)
 
 
 class _LaggedTrajectories(freerun.Trajectories):
@@ -183,20 +152,22 @@ class _LaggedTrajectories(freerun.Trajectories):
 
 def bridged(targets: FloatArray) -> FloatArray:
     """Targets in order, (n, p), in which a missing one is the one before it."""
-    latest = np.maximum.accumulate(np.where(np.isnan(targets), 0, np.arange(len(targets))[:, None]), axis=0)
+    if not (missing := np.isnan(targets)).any():
+        return targets
+    latest = np.maximum.accumulate(np.where(missing, 0, np.arange(len(targets))[:, None]), axis=0)
     return np.take_along_axis(targets, latest, axis=0)
 
 
 def lag_columns(past: FloatArray, lags: int, n: int) -> FloatArray:
-    """The lags of n rows, (n, lags * p), newest first; those before the first target repeat the oldest, or are 0.
+    """The lags of n rows, (n, lags * p), newest first; those before the first target repeat it, or are 0.
 
     Args:
-        past: (lags + n - 1 or more, p) targets in order, of which row t sees this many from t on.
+        past: (lags + n - 1 or more, p) targets in order, bridged, of which row t sees this many from t on.
         lags: how many.
         n: rows.
     """
-    columns: list[FloatArray] = []
-    for k in reversed(range(lags)):
-        newer = columns[-1] if columns else 0.0
-        columns.append(np.where(np.isnan(past[k : k + n]), newer, past[k : k + n]))
-    return np.hstack(columns)
+    columns = past[np.arange(n)[:, None] + np.arange(lags)[::-1]]
+    if (missing := np.isnan(columns)).any():
+        first = np.take_along_axis(past, np.isnan(past).argmin(axis=0)[None], axis=0)
+        columns = np.where(missing, np.where(missing[:, :1], 0.0, first), columns)
+    return np.asarray(columns.reshape(n, -1))

@@ -68,9 +68,8 @@ class Late(Wrapper):
             ahead: how much later its target comes.
             model: the model.
         """
-        line = np.full((1, self._line_width), np.nan)
+        line, conditions = np.full((1, self._line_width), np.nan), None
         x, kept, said, time = self._parts(line)
-        conditions = None
         if not np.isnan(at):
             conditions = np.full((2 if ahead else 1, NOISE + 1), np.nan)
             conditions[:, TIME] = (at + ahead, at)[-len(conditions) :]
@@ -99,6 +98,9 @@ class Late(Wrapper):
             known = column[~np.isnan(column)]
             if known.size:
                 self._numbers.state.last_y[j] = known[-1]
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._numbers.state.last_x, self._numbers.state.last_y
 
     # What can be read.
 

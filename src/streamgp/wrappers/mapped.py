@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.contract import freerun
+from streamgp.contract.analysis import Analysis
 from streamgp.contract.conditions import in_other_units
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE
@@ -71,27 +72,6 @@ class Mapped(Wrapper):
             self._note(X[advanced[-1]])
         return columns
 
-    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
-        within = self._within._derived(self._inputs(X), conditions)
-        mean, variance = (self._by_inputs(each) for each in (within.mean_gradient, within.variance_gradient))
-        if mean is None or variance is None:
-            return super()._derived(X, conditions)
-        affine = self._affine(X)
-        if affine is not None:
-            factor = np.broadcast_to(affine.factor, within.mean.shape)[:, :, None]
-            mean, variance = factor * mean + self._offset_gradient(), factor**2 * variance
-            within = within._moved(affine.offset, affine.factor)
-        return within._with_gradients(mean, variance)
-
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
-        within = self._inputs(X)
-        map_of_inputs = self._by_inputs(np.eye(within.shape[1])[None])
-        if map_of_inputs is None or np.any(self._offset_gradient()):
-            return super()._uncertain(X, P, conditions)
-        A = map_of_inputs[0]  # what is seen within is linear in the inputs
-        predicted, affine = self._within._uncertain(within, A @ P @ A.T, conditions), self._affine(X)
-        return predicted if affine is None else predicted._moved(affine.offset, affine.factor)
-
     def _by_inputs(self, gradient: FloatArray) -> Maybe:
         """Derivatives by the inputs within, (n, p, width), as derivatives by those of the rows; None: unknown."""
         return None
@@ -100,16 +80,46 @@ class Mapped(Wrapper):
         """The derivative of the offset of targets by the inputs."""
         return 0.0
 
-    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
-        joint, affine = self._within._joint(self._inputs(X), conditions), self._affine(X)
+    def _analysis(self) -> Analysis:
+        return MappedAnalysis(self)
+
+
+class MappedAnalysis(Analysis):
+    """What the model within says, in the units of the rows and of the targets."""
+
+    def derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
+        model = self.model
+        within = self.within.derived(model._inputs(X), conditions)
+        mean, variance = (model._by_inputs(each) for each in (within.mean_gradient, within.variance_gradient))
+        if mean is None or variance is None:
+            return super().derived(X, conditions)
+        affine = model._affine(X)
+        if affine is not None:
+            factor = np.broadcast_to(affine.factor, within.mean.shape)[:, :, None]
+            mean, variance = factor * mean + model._offset_gradient(), factor**2 * variance
+            within = within._moved(affine.offset, affine.factor)
+        return within._with(mean_gradient=mean, variance_gradient=variance)
+
+    def uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
+        model, within = self.model, self.model._inputs(X)
+        map_of_inputs = model._by_inputs(np.eye(within.shape[1])[None])
+        if map_of_inputs is None or np.any(model._offset_gradient()):
+            return super().uncertain(X, P, conditions)
+        A = map_of_inputs[0]  # what is seen within is linear in the inputs
+        predicted, affine = self.within.uncertain(within, A @ P @ A.T, conditions), model._affine(X)
+        return predicted if affine is None else predicted._moved(affine.offset, affine.factor)
+
+    def joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
+        model = self.model
+        joint, affine = self.within.joint(model._inputs(X), conditions), model._affine(X)
         return (
             joint
             if affine is None
             else joint.mapped(affine.offset, affine.factor, np.asarray(affine.factor**2 * joint.noise))
         )
 
-    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        return MappedTrajectories(self, self._within._trajectories(count, steps))
+    def trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        return MappedTrajectories(self.model, self.within.trajectories(count, steps))
 
 
 class MappedTrajectories(freerun.Mapped):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract.analysis import Analysis
 from streamgp.contract.conditions import NOISE
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction
@@ -53,7 +54,7 @@ class EachOutput(Composite):
         return np.concatenate([one[:fewest] for one in predictions], axis=2)
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return sum(model._kept_width for model in self._models)
 
     @property
@@ -64,14 +65,8 @@ class EachOutput(Composite):
     def _told(self, columns: Sequence[Any]) -> Prediction:
         return self._models[0]._told(columns) if len(self._columns) > len(NUMBERS) else Prediction(*columns[:3])
 
-    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
-        # Each output is that of its own model: a mixture in which that has all the weight.
-        p = len(self._models)
-        parts = [model._joint(X, conditions) for model in self._models]
-        return JointMixture.of([part.mapped(np.zeros(p), np.ones(p), part.noise) for part in parts], np.eye(p))
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return _EachTrajectories([model._trajectories(count, steps) for model in self._models])
+    def _analysis(self) -> Analysis:
+        return _EachAnalysis(self)
 
     # What can be read.
 
@@ -88,6 +83,18 @@ class EachOutput(Composite):
     def hyperparameters(self) -> dict[str, float | FloatArray]:
         """The present hyperparameters; those of output j are called name_j."""
         return {f"{name}_{j}": v for j, model in enumerate(self._models) for name, v in model.hyperparameters.items()}
+
+
+class _EachAnalysis(Analysis):
+    """Each output is that of its own model: a mixture in which that has all the weight."""
+
+    def joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
+        parts = [model._analysis().joint(X, conditions) for model in self.model._models]
+        p = len(parts)
+        return JointMixture.of([part.mapped(np.zeros(p), np.ones(p), part.noise) for part in parts], np.eye(p))
+
+    def trajectories(self, count: int, steps: int) -> Trajectories:
+        return _EachTrajectories([model._analysis().trajectories(count, steps) for model in self.model._models])
 
 
 class _EachTrajectories(Trajectories):

@@ -64,7 +64,7 @@ def take(
 ) -> tuple[int, int, int]:
     """Do operations in order, with targets in the units of the rows; a status, a lane and an operation as the loop."""
     X, Y, kept, out = borrowed(X), borrowed(Y), borrowed(kept), borrowed(out)
-    if op == 0 and lane == 0 and models.size > 0 and ops[0, 1] & SCREEN:
+    if op == 0 and lane == 0 and models.size > 0 and ops.shape[0] > 0 and ops[0, 1] & SCREEN:
         shared = bool(opened(records, buffers, models[0]).plan.shared)
         status, at = check(X, Y, shared, largest)
         if status != FINE:

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.arrays import Stacked
 from streamgp.compiled import address_of, compile_now
 from streamgp.contract import inputs
-from streamgp.contract.conditions import NOISE, WEIGHT
+from streamgp.contract.analysis import Analysis
+from streamgp.contract.conditions import NOISE
 from streamgp.contract.freerun import Independent, Trajectories
 from streamgp.contract.lanes import ADVANCE, ALONE, LEARN, PREDICT, TAKE, TELL, Lanes, any_of, listed, with_kinds
 from streamgp.contract.model import Ability, Health, StreamModel
 from streamgp.contract.prediction import NUMBERS
-from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import on, reset_memories
+from streamgp.contract.stackable import on, put, reset_memories
+from streamgp.contract.within import family
 from streamgp.process.compiled_model import NONE
 from streamgp.settings import FloatArray, Maybe, switch, whole
 from streamgp.wrappers import conformal, outliers, scaling, single
-from streamgp.wrappers.mapped import Affine, Mapped
+from streamgp.wrappers.mapped import Affine, Mapped, MappedAnalysis
 from streamgp.wrappers.units import SHARED_UNITS, Scaling, center_and_spread, units_of
 
+LEAST, LARGEST = np.nextafter(0.0, 1.0), np.finfo(np.float64).max
 TINY, FAR = 1e-150, 1e150  # no scale is less, or more: its square is still a number
-SETTLED = 64  # of operations that are done when units stay; before them come those of at most so many renewals
+SETTLED = 64  # more than there are renewals before the last one
 NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
 # The numbers of a calibration, by how much its bounds are wider, and how many numbers of a line are its own; of none.
 Calibration = tuple[np.ndarray, FloatArray, FloatArray, int]
 NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 0)), 0
+
+
+class Call(NamedTuple):
+    """What ``_pass`` takes, and room for the columns of its predictions."""
+
+    ops: np.ndarray
+    X: FloatArray
+    Y: Maybe
+    conditions: Maybe
+    kept: Maybe
+    columns: FloatArray
 
 
 class Standardize(Mapped):
@@ -48,7 +62,7 @@ class Standardize(Mapped):
 
     A target many times the range of all others beyond them counts as missing: -9999, 3.4e38 and other fill values of
     loggers would spoil units, model and intervals for long. ``health.fill_values`` counts them. Ten different ones in a
-    row are a new level of the stream and are learned (docs/hostile-inputs.md).
+    row are a new level of the stream and are learned (docs/models/standardize.md).
 
     Args:
         model: the stream model within, which has learned nothing.
@@ -68,8 +82,9 @@ class Standardize(Mapped):
 
     _stacks = True
     _ready = False  # whether a list of operations takes one compiled call, now and from now on
-    _stacked: dict[str, np.ndarray]  # all arrays by name, (models, ...) each
-    _unit_arrays: list[np.ndarray]  # of these the four of the units
+    _numbers: Stacked
+    _unit_arrays: list[np.ndarray]  # of these the four of the units, once all goes in one call
+    _may_overflow = ("targets", "conditions")  # NaN where missing
 
     def __init__(self, model: StreamModel, *, warmup: int = 100, screen: bool = True) -> None:
         self._wrap(model)
@@ -99,29 +114,18 @@ class Standardize(Mapped):
             "scaled": np.zeros((1, p)),
         }
         if self._d is not None:  # rows have come, but no target
-            fresh |= {name: self._stacked[name] for name in ("input_shift", "input_scale", "rows", "begins", "kept")}
+            fresh |= {name: self._numbers[name] for name in ("input_shift", "input_scale", "rows", "begins", "kept")}
             known = slice(0 if self.frozen else self._kept)
             fresh["targets"][0, known] = fresh["conditions"][0, known] = np.nan
-        self._stacked = fresh
-        self._restack(list(fresh.values()))
-
-    def _stack(self) -> list[np.ndarray]:
-        return list(self._stacked.values())
-
-    def _restack(self, arrays: list[np.ndarray]) -> None:
-        self._stacked, self._ready = dict(zip(self._stacked, arrays, strict=True)), False
-        self._unit_arrays = arrays[:4]
-
-    def _stacked_arrays(self) -> dict[str, np.ndarray]:
-        return self._stacked
-
-    def _changing(self) -> Iterable[Any]:
-        # Units that stay, and rows that were kept for them, are as they are.
-        own = self._stacked.values() if self._d is not None else ()
-        return (self._stacked["screen"],) if self._lanes is ALONE and self._settled else (*super()._changing(), *own)
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {name: array[0] for name, array in self._stacked.items()}
+        self._numbers, self._ready = Stacked(fresh), False
+        self._numbers.limits = {
+            "kept": (0, n),
+            "begins": (0, 1),
+            "input_scale": (LEAST, LARGEST),
+            "target_scale": (LEAST, LARGEST),
+            "targets": (-LARGEST, LARGEST),
+            "conditions": (-LARGEST, LARGEST),
+        }
 
     # Rows, there and back.
 
@@ -129,19 +133,19 @@ class Standardize(Mapped):
         return self._standard(X, "input_shift", "input_scale")
 
     def _by_inputs(self, gradient: FloatArray) -> FloatArray:
-        return np.asarray(gradient / self._stacked["input_scale"][0])
+        return np.asarray(gradient / self._numbers["input_scale"][0])
 
     def _targets(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         return self._standard(Y, "target_shift", "target_scale")
 
     def _standard(self, values: FloatArray, shift: str, scale: str) -> FloatArray:
         result = np.empty_like(values)
-        scaling.to_standard(*self._lanes, values, self._stacked[shift], self._stacked[scale], result)
+        scaling.to_standard(*self._lanes, values, self._numbers[shift], self._numbers[scale], result)
         return result
 
     def _affine(self, X: FloatArray) -> Affine:
         names = "target_shift", "target_scale"
-        return Affine(*(self._by_row(self._stacked[name][self._lanes.models]) for name in names))
+        return Affine(*(self._by_row(self._numbers[name][self._lanes.models]) for name in names))
 
     def _by_row(self, each: np.ndarray) -> np.ndarray:
         """What each model has, (models, p), for each of its rows; of a single model one row stands for all."""
@@ -159,26 +163,28 @@ class Standardize(Mapped):
 
     def _scaled(self) -> NDArray[np.bool_]:
         """Whether targets have told a scale, (models, p): two differed when units were taken, or one did later."""
-        return np.asarray((self._stacked["scaled"][self._lanes.models] > 0.0) | (self._observes != "numbers"))
+        return np.asarray((self._numbers["scaled"][self._lanes.models] > 0.0) | (self._observes != "numbers"))
 
-    @property
-    def _settled(self) -> bool:
-        """Whether units stay: the warm-up is over, and targets have told a scale."""
-        return self._d is not None and bool(self._warm().all() and self._scaled().all())
+    def _settled(self) -> np.ndarray:
+        """Of which models units stay: the warm-up is over, and targets have told a scale."""
+        return np.asarray(self._warm() & self._scaled().all(axis=1))
 
     def _screened(self, Y: FloatArray) -> FloatArray:
-        return outliers.screened(self._stacked["screen"], Y, self._shared, self._lanes) if self._screens else Y
+        return outliers.screened(self._numbers["screen"], Y, self._shared, self._lanes) if self._screens else Y
 
     # Rows.
 
     @property
     def _in_one_call(self) -> bool:
         """Whether a list of operations takes one compiled call, and its calibration, too."""
-        if self._ready and self._lanes is ALONE:
+        if self._ready:
             return True
         within: Any = self._models[0]
-        able: bool = within._direct and within._one_step and within.has_variance and self._settled
+        able: bool = within._direct and within._one_step and within.has_variance and self._d is not None
+        able = able and bool(self._settled().all())
         self._ready = able and self._lanes is ALONE
+        if able:
+            self._unit_arrays = [self._numbers[name] for name in Scaling._fields]
         return able
 
     @property
@@ -186,14 +192,31 @@ class Standardize(Mapped):
         return self._lanes is ALONE and self._in_one_call
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
+        if kept is not None:
+            ops = self._seen(ops, kept)
         if self._in_one_call:
-            columns = np.zeros((3, len(X), self._unit_arrays[2].shape[1]))
+            columns = self._room((3, len(X), self._shape.p or 1))
             self._do(ops, X, Y, conditions, kept, NOT_CALIBRATED, columns)
             return columns
-        if kept is not None and self._warm().any():
-            ops = self._seen(ops, kept)
-        take = self._unsettled if any_of(ops, ADVANCE | LEARN) and not self._settled else super()._pass
-        return take(ops, X, Y, conditions, kept)
+        settled = self._settled()
+        if settled.all() or not (settled.any() or any_of(ops, ADVANCE | LEARN)):
+            return super()._pass(ops, X, Y, conditions, kept)
+        call = Call(ops, X, Y, conditions, kept, np.zeros((len(self._columns), len(X), self._p or 1)))
+        if settled.any():  # those of models whose units stay take one compiled call, as they do alone
+            calm = np.repeat(settled, np.diff(self._starts(ops)))
+            for (at,) in (np.nonzero(calm), np.nonzero(~calm)):
+                self._do_some(call, at, ops[at, 1], settled=True)
+        elif self._warm().all():
+            self._find_scales(call)
+        else:
+            self._warm_up(call)
+        return call.columns
+
+    def _room(self, shape: tuple[int, ...]) -> FloatArray:
+        """For predictions of one compiled call."""
+        model: Any = self._models[0]
+        room: FloatArray = getattr(model._run, "room", np.zeros)(shape)
+        return room
 
     def _do(
         self,
@@ -205,17 +228,17 @@ class Standardize(Mapped):
         calibration: Calibration,
         columns: FloatArray,
     ) -> None:
-        """Do operations in one compiled call, with a calibration that is around this model."""
+        """Do operations in one compiled call, with a calibration around this model, where its numbers are."""
         model: Any = self._models[0]
         numbers = model._numbers
-        if kept is not None:
-            ops = self._seen(ops, kept[:, calibration[3] :])
         given = NONE if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
-        take: Any = single.take
-        targets, screens = NONE if Y is None else Y, self._stacked["screen"] if self._screens else NO_SCREEN
+        take: Any = getattr(model._run, "take", None) or partial(
+            single.take, address_of(model._run), address_of(conformal.calibrate)
+        )
+        targets, screens = NONE if Y is None else Y, self._numbers["screen"] if self._screens else NO_SCREEN
         status, _, at = take(
-            *(address_of(model._run), address_of(conformal.calibrate), numbers.records, numbers.buffers),
-            *(*self._lanes, ops, X, targets, given, NONE if kept is None else kept, self._largest),
+            *(numbers.records, numbers.buffers, *self._lanes, ops, X, targets, given),
+            *(NONE if kept is None else kept, self._largest),
             *(screens, *self._unit_arrays, *calibration, columns, np.empty(X.shape), np.empty(targets.shape), 0, 0),
         )
         if status:
@@ -240,20 +263,20 @@ class Standardize(Mapped):
 
     def _warm(self) -> np.ndarray:
         """Of which models the warm-up is over."""
-        return np.asarray(self._stacked["kept"][self._lanes.models, 0] == self._warmup)
+        return np.asarray(self._numbers["kept"][self._lanes.models, 0] == self._warmup)
 
-    def _counts(self, ops: np.ndarray) -> np.ndarray:
-        """How many operations each model has."""
-        return np.array([len(ops)]) if self._lanes is ALONE else np.diff(self._lanes.starts)
+    def _starts(self, ops: np.ndarray) -> np.ndarray:
+        """Where the operations of each model begin, and where they end."""
+        return np.array([0, len(ops)]) if self._lanes is ALONE else self._lanes.starts
 
     def _whose(self, ops: np.ndarray) -> np.ndarray:
         """The model of each operation."""
-        return np.repeat(self._lanes.models, self._counts(ops))
+        return np.repeat(self._lanes.models, np.diff(self._starts(ops)))
 
     def _before(self, which: np.ndarray) -> np.ndarray:
         """Before each operation, how many of its model's are of these."""
-        counts, so_far = self._counts(which), np.concatenate([[0], np.cumsum(which)])
-        return np.asarray(so_far[:-1] - np.repeat(so_far[np.cumsum(counts) - counts], counts))
+        starts, so_far = self._starts(which), np.cumsum(which) - which
+        return np.asarray(so_far - np.repeat(so_far[starts[:-1]], np.diff(starts)))
 
     def _of(self, whose: np.ndarray) -> Standardize:
         """This one for operations of these models, which come one model after the other."""
@@ -262,78 +285,71 @@ class Standardize(Mapped):
         first = np.flatnonzero(np.diff(whose, prepend=-1))
         return on(self, Lanes(whose[first], np.append(first, len(whose))))
 
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return super()._trajectories(count, steps) if self._scaled().all() else Independent(self, count)
+    def _analysis(self) -> Analysis:
+        return _StandardAnalysis(self)
 
-    def _may_fail(self) -> bool:
-        return not self.frozen or super()._may_fail()  # one row may have all the others learned again
+    @property
+    def _may_fail(self) -> bool:  # type: ignore[override]
+        return not self.frozen or super()._may_fail  # one row may have all the others learned again
 
     def _cannot(self, what: Ability, p: int = 1) -> str:
         return SHARED_UNITS if what == "weigh" and self._shared and p > 1 else super()._cannot(what, p)
 
-    # Units that change on the way: all models go on to where theirs do, then these change, and again.
+    # Units that change on the way: operations are done in parts, of all models together, at whose ends units change.
 
-    def _unsettled(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        """Do operations in stages; of many models each is on a row of its own, in order."""
-        learns, whose, alone = ops[:, 1] & LEARN != 0, self._whose(ops), self._lanes is ALONE
-        if cold := not self._warm().all():  # a stage for each renewal
-            rows_kept = self._stacked["kept"][whose, 0] + self._before(learns)
-            stage = np.where(rows_kept < self._warmup, np.frexp(rows_kept)[1], SETTLED)
-            if not any_of(ops, PREDICT):  # the last renewal undoes all before it
-                counts = self._counts(ops)
-                in_the_end = np.repeat((rows_kept + learns)[np.cumsum(counts) - 1], counts)
-                over = in_the_end >= self._warmup
-                stage = np.maximum(stage, np.where(over, np.frexp(self._warmup - 1)[1], np.frexp(in_the_end)[1] - 1))
-        else:
-            told = np.zeros_like(learns) if Y is None else learns & self._differ(whose, Y[ops[:, 0]]).any(axis=1)
-            stage = np.where(self._before(told) == 0, told, SETTLED)
-        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
-        for current in np.unique(stage).tolist():
-            at = np.flatnonzero(stage == current)
-            rows: Any = slice(None) if alone else at
-            one, own = self._of(whose[at]), ops[at] if alone else np.stack([np.arange(len(at)), ops[at, 1]], axis=1)
-            given = X[rows], _some(Y, rows), _some(conditions, at), _some(kept, rows)
-            if current == SETTLED:
-                found = one._pass(own, *given)
-            elif cold:
-                found = one._keep(own, *given)
-            elif told[at].any():
-                found = one._take_scale(own, *given)
-            else:
-                found = super(Standardize, one)._pass(own, *given)
-            asked = own[own[:, 1] & PREDICT != 0, 0]
-            columns[: len(found), ops[at[asked], 0] if not alone else asked] = found[:, asked]
-            if kept is not None and not alone:
-                kept[at] = given[3]
-        return columns
+    def _do_some(self, call: Call, at: np.ndarray, kinds: np.ndarray, settled: bool, anew: bool = False) -> None:
+        """Do some operations of a call, of these kinds; anew: each sees its row as if no other had."""
+        if not len(at):
+            return
+        rows, place = call.ops[at, 0], np.arange(len(at))
+        if not anew:
+            rows, place = np.unique(rows, return_inverse=True)
+        one, lines = self._of(self._whose(call.ops)[at]), None if anew else _some(call.kept, rows)
+        take = one._pass if settled else super(Standardize, one)._pass
+        ops = np.stack([place, kinds], axis=1)
+        found = take(ops, call.X[rows], _some(call.Y, rows), _some(call.conditions, at), lines)
+        if call.kept is not None and lines is not None:
+            call.kept[rows] = lines
+        asked = place[kinds & PREDICT != 0]
+        call.columns[: len(found), rows[asked]] = found[:, asked]
 
-    def _keep(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        """Do operations of the warm-up as far as the next renewal, which is the same for all models."""
-        kinds = ops[:, 1]
-        learns, tells = kinds & LEARN != 0, kinds & TELL != 0
-        if kept is not None:
-            kept[ops[~learns, 0]] = np.nan
-        at, whose = ops[learns, 0], self._whose(ops)[learns]
-        to = self._stacked["kept"][whose, 0] + self._before(learns)[learns]
-        due = whose[(to + 1 == self._warmup) | (to + 1 == 1 << np.frexp(to.max(initial=0))[1])]
-        columns = np.zeros((len(self._columns), len(X), self._unit_arrays[2].shape[1]))
-        if len(due) < len(self._lanes.models) or any_of(ops, PREDICT):  # else all is learned anew now
-            as_done = np.where(learns, kinds | ADVANCE, np.where(tells, kinds, kinds & PREDICT))
-            rows, own = ops[:, 0], np.stack([np.arange(len(ops)), as_done], axis=1)  # one that is taken is seen anew
-            found, asked = super()._pass(own, X[rows], _some(Y, rows), conditions, None), as_done & PREDICT != 0
-            columns[: len(found), rows[asked]] = found[:, asked]
-        self._stacked["rows"][whose, to] = X[at]
-        self._stacked["targets"][whose, to] = np.nan if Y is None else Y[at]
-        self._stacked["conditions"][whose, to] = np.nan if conditions is None else conditions[learns]
-        self._stacked["kept"][whose, 0] = to + 1
-        if len(due):
-            self._renew(due, int(to.max()) + 1)
-        return columns
+    def _warm_up(self, call: Call) -> None:
+        """Keep the rows that are learned; a part of the operations ends where the units are renewed."""
+        (rows, kinds), whose, models = call.ops.T, self._whose(call.ops), self._lanes.models
+        learns, kept = kinds & LEARN != 0, self._numbers["kept"][:, 0]
+        before = kept[whose] + self._before(learns)
+        new = learns & (before < self._warmup)
+        place = whose[new], before[new]
+        self._numbers["rows"][place] = call.X[rows[new]]
+        self._numbers["targets"][place] = np.nan if call.Y is None else call.Y[rows[new]]
+        self._numbers["conditions"][place] = np.nan if call.conditions is None else call.conditions[new]
+        part, first = self._part(before), self._part(kept[models])
+        np.add.at(kept, whose[new], 1)
+        last = self._part(kept[models])
+        # Predicted and no more is what waits for its target, and what is learned anew with all the others at once.
+        only_asked = np.where(learns, self._part(before + 1) > part, kinds & TELL == 0)
+        done = np.where(only_asked, kinds & PREDICT, kinds | ADVANCE * learns)
+        done = np.where(part == SETTLED, kinds, done)
+        if not any_of(call.ops, PREDICT):  # the last renewal undoes all before it
+            done[part < np.repeat(last, np.diff(self._starts(call.ops)))] = 0
+            first = np.where(first < last, last - 1, last)
+        for current in np.unique(np.concatenate([part, last])).tolist():
+            due = models[(first < current) & (current <= last)]
+            if len(due):
+                self._renew(due, min(1 << current - 1, self._warmup))
+            at = np.flatnonzero((part == current) & (done != 0))
+            self._do_some(call, at, done[at], settled=current == SETTLED, anew=current != SETTLED)
+        if call.kept is not None:
+            call.kept[rows[~learns & (part < SETTLED)]] = np.nan
+
+    def _part(self, rows: np.ndarray) -> np.ndarray:
+        """After how many renewals this many rows of the warm-up have come; SETTLED: it is over."""
+        return np.where(rows < self._warmup, np.frexp(rows)[1], SETTLED)
 
     def _renew(self, models: np.ndarray, n: int) -> None:
         """Take the units of models from their n rows each, and let them learn these anew, all together."""
         names = "rows", "targets", "conditions", "begins"
-        rows, targets, given, begins = (self._stacked[name][models, :n] for name in names)
+        rows, targets, given, begins = (self._numbers[name][models, :n] for name in names)
         whose = np.repeat(models, n)
         targets = self._take_units(models, rows, targets)
         fresh = self._pristine.clone()
@@ -341,9 +357,9 @@ class Standardize(Mapped):
         if self._lanes is ALONE:
             self._within = fresh
         else:
-            self._models[0]._begin_again(models, fresh)
+            put(self._models[0], models, fresh)
+        begins[:, 0] = 0
         sequence = np.cumsum(begins, axis=1)
-        sequence -= sequence[:, :1]
         for k in range(int(sequence.max()) + 1):  # the first one of all models, then the second of those that have one
             at = sequence == k
             one = self._of(whose[at.ravel()])
@@ -354,7 +370,7 @@ class Standardize(Mapped):
             super(Standardize, one)._pass(listed(int(at.sum()), TAKE), rows[at], targets[at], given[at], None)
         if n == self._warmup:
             for name in names:
-                self._stacked[name][models] = 0
+                self._numbers[name][models] = 0
 
     def _take_units(self, models: np.ndarray, rows: FloatArray, targets: FloatArray) -> FloatArray:
         """Take the units of models from rows, (models, n, d), and targets; the latter without fill values."""
@@ -365,51 +381,51 @@ class Standardize(Mapped):
             left = flat.reshape(targets.shape)
         if targets.shape[1] == self._warmup:
             struck = ~np.isnan(targets) & np.isnan(left)
-            self._stacked["screen"][models, :, outliers.REFUSED] += struck.sum(axis=1)
+            self._numbers["screen"][models, :, outliers.REFUSED] += struck.sum(axis=1)
         units = units_of(rows, left)
-        self._stacked["scaled"][models] = center_and_spread(np.moveaxis(left, -2, -1))[1] > 0.0
+        self._numbers["scaled"][models] = center_and_spread(np.moveaxis(left, -2, -1))[1] > 0.0
         if self._observes != "numbers":  # classes and counts stay what they are
             units.target_shift[:], units.target_scale[:] = 0.0, 1.0
         for name, values in units._asdict().items():
-            self._stacked[name][models] = values
+            self._numbers[name][models] = values
         return left
 
     def _differ(self, whose: np.ndarray, Y: FloatArray) -> NDArray[np.bool_]:
         """Which targets, (n, p), tell a scale that is not known: they differ from the others by more than rounding."""
-        shift = self._stacked["target_shift"][whose]
+        shift = self._numbers["target_shift"][whose]
         rounding = self._warmup * np.finfo(np.float64).eps * np.maximum(np.abs(Y), np.abs(shift))
         with np.errstate(over="ignore"):
-            return np.asarray((self._stacked["scaled"][whose] == 0.0) & (np.abs(Y - shift) > rounding))
+            return np.asarray((self._numbers["scaled"][whose] == 0.0) & (np.abs(Y - shift) > rounding))
 
-    def _take_scale(self, ops: np.ndarray, X: FloatArray, Y: Any, conditions: Maybe, kept: Maybe) -> FloatArray:
+    def _find_scales(self, call: Call) -> None:
         """Take the scale from the first target of each model that differs from all before it, which are 0 in any unit.
 
         Its prediction claims nothing yet.
         """
-        whose, y = self._whose(ops), Y[ops[:, 0]]
-        told, scale, scaled = self._differ(whose, y), self._stacked["target_scale"], self._stacked["scaled"]
-        away = np.clip(np.abs(y - self._stacked["target_shift"][whose]), TINY, FAR)
-        scale[whose] = np.where(told, away, scale[whose])
-        columns = super()._pass(ops, X, Y, conditions, kept)
-        scaled[whose] = np.where(told, 1.0, scaled[whose])
-        return columns
+        (rows, kinds), whose = call.ops.T, self._whose(call.ops)
+        y = np.full((len(rows), 1), np.nan) if call.Y is None else call.Y[rows]
+        told = (kinds & LEARN != 0)[:, None] & self._differ(whose, y)
+        tells = np.asarray(told.any(axis=1))
+        earlier = self._before(tells)
+        (at,) = np.nonzero((earlier == 0) & ~tells)
+        self._do_some(call, at, kinds[at], settled=False)
+        (at,) = np.nonzero((earlier == 0) & tells)
+        if len(at):
+            which, told, y = whose[at], told[at], y[at]
+            scale, scaled = self._numbers["target_scale"], self._numbers["scaled"]
+            away = np.clip(np.abs(y - self._numbers["target_shift"][which]), TINY, FAR)
+            scale[which] = np.where(told, away, scale[which])
+            self._do_some(call, at, kinds[at], settled=False)
+            scaled[which] = np.where(told, 1.0, scaled[which])
+        (at,) = np.nonzero(earlier)
+        self._do_some(call, at, kinds[at], settled=True)
 
-    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        kept, targets, given = named["kept"], named["targets"], named["conditions"]
-        if any(wrong := ((kept < 0) | (kept > self._warmup)).ravel()):
-            raise ValueError(f"the snapshot says {kept[wrong][0, 0]} kept rows, the model has room for {self._warmup}")
-        for name in Scaling._fields:
-            require(name, named[name], above=0 if name.endswith("scale") else None)
-        require("rows", named["rows"])
-        require("targets", targets[~np.isnan(targets)])
-        require("conditions", given[~np.isnan(given)])
-        require("conditions", given[:, :, WEIGHT:], at_least=0, finite=False)
-        require("begins", named["begins"], at_least=0, at_most=1)
-        outliers.check(named["screen"])
+    def _check_restored(self) -> None:
+        outliers.check(self._numbers["screen"])
 
     def reset_memory(self) -> None:
         if self._d is not None and not self.frozen:
-            self._stacked["begins"][0, self._kept] = 1
+            self._numbers["begins"][0, self._kept] = 1
         super().reset_memory()
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
@@ -422,7 +438,7 @@ class Standardize(Mapped):
     @property
     def health(self) -> Health:
         return self._within.health._replace(
-            fill_values=0 if self._d is None else outliers.refused(self._stacked["screen"][0])
+            fill_values=0 if self._d is None else outliers.refused(self._numbers["screen"][0])
         )
 
     @property
@@ -433,11 +449,11 @@ class Standardize(Mapped):
     @property
     def _kept(self) -> int:
         """The rows of the warm-up so far."""
-        return 0 if self._d is None else int(self._stacked["kept"][0, 0])
+        return 0 if self._d is None else int(self._numbers["kept"][0, 0])
 
     @property
     def _units_now(self) -> Scaling:
-        return Scaling(*(array[0] for array in self._unit_arrays))
+        return Scaling(*(self._numbers[name][0] for name in Scaling._fields))
 
     @property
     def scaling(self) -> Scaling:
@@ -448,14 +464,25 @@ class Standardize(Mapped):
 
     @property
     def basis(self) -> FloatArray:
-        """The basis points in the units of the inputs; before the first row, and a reservoir's state, as they are."""
+        """The basis points in the units of the inputs.
+
+        As they are: before the first row, a reservoir's state, and points of a model that sees other columns (Lagged).
+        """
         points = self._within.basis
-        if self._d is not None and points.size:
-            units = self._units()
+        mapped = {type(one)._inputs for one in family(self._within) if isinstance(one, Mapped)}
+        if self._d is not None and points.size and mapped <= {Mapped._inputs, Standardize._inputs}:
+            units = self._units
             seen = points[:, units:].reshape(len(points), -1, self._d)
             shift, scale, *_ = self._units_now
             points[:, units:] = (shift + scale * seen).reshape(len(points), -1)
         return points
+
+
+class _StandardAnalysis(MappedAnalysis):
+    """As long as targets have told no scale, nothing is drawn in units."""
+
+    def trajectories(self, count: int, steps: int) -> Trajectories:
+        return super().trajectories(count, steps) if self.model._scaled().all() else Independent(self.model, count)
 
 
 def rows_until_settled(model: StreamModel) -> int:

@@ -18,7 +18,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, INDICES, MATRIX, NUMBER, VECTOR, compiled, entry
+from streamgp.arrays import Layout, fields, opened
+from streamgp.compiled import INDICES, MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.contract import spacing
 from streamgp.contract.spacing import elapsed, note, usual
 from streamgp.linalg.vector import dot
@@ -52,8 +53,6 @@ TAIL, FEWEST, MOST_TAIL = 0.05, 30.0, 0.2
 POINTS, SPREAD = 20, 3.0
 # The prior of the shape, worth this many scores: between that of Gaussian and that of heavy-tailed errors.
 PRIOR_SHAPE, PRIOR_ROWS = 0.1, 10.0
-# Work space: sums of counts, or excesses and their weights; then points and their likelihoods.
-ROOM = 2 * SIDE + 2 * POINTS
 # The tail is fitted anew after a sixteenth of the rows that count, and at the latest after this many rows.
 FIT_AFTER, FIT_AT_LATEST = 16.0, 64.0
 
@@ -76,52 +75,63 @@ MEAN_LOG = -0.5 * (np.euler_gamma + math.log(2.0))  # of the absolute value of a
 CALIBRATED_ROWS, CALIBRATED_UNIT, OWN_ROWS, OWN_UNIT = range(4)
 UNITS = 4
 
+# A clock: the time up to which gaps are counted, how many rows had a time, and the gaps (contract/spacing.py).
+LATEST, TIMED, GAPS = range(3)
+CLOCK = GAPS + spacing.NUMBERS
+EVENT = 8  # numbers of an event: those of Alarm but the id
 
-@entry(*[MATRIX] * 4, VECTOR, BOOLEAN, NUMBER, NUMBER, *[MATRIX] * 8, VECTOR)
+# Work space: sums of counts, or excesses and their weights; then points and their likelihoods.
+ROOM = 2 * SIDE + 2 * POINTS
+
+PLAN = fields(
+    "stopping", "memory warmup"
+)  # whether to stop after a spike; rows over which counts fade; rows only counted
+# The row after the last that was judged, and how many events there were, in all and by kind.
+COUNTERS = fields("judged noted spike level relation")
+STATE = {
+    "counts": f"outputs {2 * SIDE}",  # of the scores
+    "tails": f"outputs {FITTED}",
+    "evidence": f"outputs {WATCHED}",
+    "progress": f"outputs {PROGRESS}",
+    "units": f"outputs {UNITS}",
+    "last": "2 outputs",  # surprise and kind of the row that was judged last
+    "clock": f"{CLOCK}",
+    "usual": "2 inputs",  # mean of each input, and of how many rows
+    "events": f"history {EVENT}",  # a ring
+}
+LAYOUT = Layout(PLAN, COUNTERS, STATE, {"room": f"{ROOM}"})
+
+
+@entry(LAYOUT.type, MATRIX, *[MATRIX] * 4, VECTOR, MATRIX, MATRIX)
 def judge(
+    records: Array,
+    buffers: Array,
     X: Array,
     Z: Array,
     own: Array,
     refused: Array,
     budgets: Array,
-    stopping: bool,
-    memory: float,
-    warmup: float,
-    counts: Array,
-    tails: Array,
-    evidence: Array,
-    progress: Array,
-    units: Array,
-    usual: Array,
     surprise: Array,
     kinds: Array,
-    room: Array,
 ) -> int:
-    """Judge rows in order; return how many were: all, or as far as the first spike.
+    """Judge rows in order; return how many were: all, or as far as the first spike that is not refused.
 
     Args:
+        records: of the numbers, and below their buffers.
         X: (n, d) inputs.
         Z: (n, p) errors in standard deviations; NaN where there is none.
         own: (n, p) the same in those that the model itself claims, where Z is calibrated; otherwise (0, p).
         refused: (n, p) 1 where the model does not take the target: a spike, and no error to compare others with.
         budgets: (n,) alarms that each row may raise on average, over all outputs.
-        stopping: whether to stop after a row with a spike, unless it is refused.
-        memory: rows over which counts fade.
-        warmup: rows from the start, and from a change, that are only counted.
-        counts: (p, 2 SIDE) of the scores.
-        tails: (p, FITTED).
-        evidence: (p, WATCHED).
-        progress: (p, PROGRESS).
-        units: (p, UNITS).
-        usual: (2, d) mean of each input, and how many rows it is of.
         surprise: (n, p), the result: -log of the p-values; of an alarm, of what was compared with the budget: the
             p-value of a spike over the factor that the budget had then, 1 over the evidence of a change.
         kinds: (n, p), the result: which alarm there is.
-        room: (ROOM,) work space.
     """
+    m = opened(records, buffers, 0)
     n: int = Z.shape[0]
     p: int = Z.shape[1]
-    beyond = room[: 2 * SIDE]
+    beyond, memory, warmup = m.room[: 2 * SIDE], m.plan.memory, m.plan.warmup
+    usual = m.usual
     for t in range(n):
         missing = 0
         for j in range(p):
@@ -131,41 +141,37 @@ def judge(
             usual[0, i] += (X[t, i] - usual[0, i]) / usual[1, i]
         spike = False
         for j in range(p):
+            counts, tail, progress, evidence = m.counts[j], m.tails[j], m.progress[j], m.evidence[j]
             surprise[t, j], kinds[t, j] = np.nan, NONE
             if np.isnan(Z[t, j]):
                 continue
             budget, z = budgets[t] / p, Z[t, j]
             if own.shape[0] > 0:
-                z = lesser(z, own[t, j], units[j])
-            progress[j, ROWS] += 1.0 - refused[t, j]
-            if progress[j, ROWS] > warmup:
-                fit_when_due(counts[j], tails[j], progress[j], room)
-            add_up(counts[j], beyond)
-            surprise[t, j] = -math.log(p_value(nats(z), beyond, tails[j], progress[j]))
+                z = lesser(z, own[t, j], m.units[j])
+            progress[ROWS] += 1.0 - refused[t, j]
+            if progress[ROWS] > warmup:
+                fit_when_due(counts, tail, progress, m.room)
+            add_up(counts, beyond)
+            surprise[t, j] = -math.log(p_value(nats(z), beyond, tail, progress))
             if refused[t, j] > 0.0:
                 kinds[t, j] = SPIKE
                 continue
-            pace = progress[j, PACE]
-            if progress[j, ROWS] > warmup:
-                bet(z, beyond, counts[j], progress[j], evidence[j])
-                kinds[t, j] = alarm_of(surprise[t, j], budget, evidence[j], progress[j])
+            pace = progress[PACE]
+            if progress[ROWS] > warmup:
+                bet(z, beyond, counts, progress, evidence)
+                kinds[t, j] = alarm_of(surprise[t, j], budget, evidence, progress)
             if kinds[t, j] > SPIKE:
-                surprise[t, j] = math.log(of_change(evidence[j]))
-                start_again(counts[j], evidence[j], progress[j])
+                surprise[t, j] = math.log(of_change(evidence))
+                start_again(counts, evidence, progress)
             elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
-                fade(1.0 - 1.0 / memory, counts[j], progress[j])
-                count(z, counts[j], progress[j])
+                fade(1.0 - 1.0 / memory, counts, progress)
+                count(z, counts, progress)
             if kinds[t, j] == SPIKE:
                 surprise[t, j] += pace
                 spike = True
-        if spike and stopping:
+        if spike and m.plan.stopping:
             return t + 1
     return n
-
-
-# A clock: the time up to which gaps are counted, how many rows had a time, and the gaps (contract/spacing.py).
-LATEST, TIMED, GAPS = range(3)
-CLOCK = GAPS + spacing.NUMBERS
 
 
 @entry(VECTOR, VECTOR, VECTOR)

@@ -10,6 +10,7 @@ from streamgp.contract.lanes import ALONE
 from streamgp.settings import FloatArray
 from streamgp.wrappers import scaling
 
+AT_ONCE = 1 << 18  # numbers
 SHARED_UNITS = (
     "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use "
     'a model with outputs="separate"'
@@ -43,6 +44,10 @@ def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatA
 
 def center_and_spread(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation along the last axis of what is not missing; 0: a spread that is within rounding."""
+    if len(values) > 1 and values.size > AT_ONCE:  # what is in a processor's cache takes a third of the time
+        parts = np.array_split(values, min(len(values), values.size // AT_ONCE + 1))
+        shifts, spreads = zip(*map(center_and_spread, parts), strict=True)
+        return np.concatenate(shifts), np.concatenate(spreads)
     values = np.ascontiguousarray(values)  # so that sums do not depend on what else is summed
     known = ~np.isnan(values)
     count, clean = known.sum(axis=-1), np.where(known, values, 0.0)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from streamgp.contract.freerun import Trajectories
-from streamgp.contract.joint import JointPrediction
+from streamgp.contract.analysis import Analysis
+from streamgp.contract.conditions import Moment
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.settings import FloatArray, Maybe
+from streamgp.settings import FloatArray
 
 
 class Composite(StreamModel):
@@ -48,6 +46,7 @@ class Composite(StreamModel):
         self._feeds_itself = any(model._feeds_itself for model in models)
         self._outputs = next((model._outputs for model in models if model._outputs is not None), None)
         self._observes = next((model._observes for model in models if model._observes != "numbers"), "numbers")
+        self._refuse_targets = next(filter(None, (model._refuse_targets for model in models)), None)
 
     def _note_times(self) -> None:
         self._needs_time = any(model._needs_time for model in self._models)
@@ -77,9 +76,6 @@ class Composite(StreamModel):
         """The models within as they start; those of the settings stay as they are."""
         return [model.clone() for model in self._models]
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._models[0]._last_row()
 
@@ -89,8 +85,17 @@ class Composite(StreamModel):
         """The model within whose basis, size, hyperparameters... can be read."""
         return self._models[0]
 
-    def _units(self) -> int:
-        return self._shown()._units()
+    @property
+    def _units(self) -> int:  # type: ignore[override]
+        return self._shown()._units
+
+    @property
+    def _may_fail(self) -> bool:  # type: ignore[override]
+        return any(model._may_fail for model in self._models)
+
+    @property
+    def _moment(self) -> Moment | None:  # type: ignore[override]
+        return next((model._moment for model in self._models if model._moment is not None), None)
 
     @property
     def rows_seen(self) -> int:
@@ -150,30 +155,13 @@ class Wrapper(Composite):
         return self._models[0]._told(columns)
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return self._within._kept_width
+
+    def _analysis(self) -> Analysis:
+        return self._within._analysis()
 
     @property
     def inner(self) -> StreamModel:
         """A copy of the model within, to read what only models of its kind have."""
         return self._within.copy()
-
-
-class Transparent(Wrapper):
-    """A stream model that predicts as one of the models within does."""
-
-    def _leader(self) -> StreamModel:
-        """The model to predict with."""
-        return self._within
-
-    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
-        return self._leader()._derived(X, conditions)
-
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
-        return self._leader()._uncertain(X, P, conditions)
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return self._leader()._trajectories(count, steps)
-
-    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
-        return self._leader()._joint(X, conditions)
