@@ -24,7 +24,7 @@ from typer.testing import CliRunner, Result
 from streamgp.cli.app import app
 from streamgp.job import Pipeline
 
-PAGE = Path(__file__).parents[2] / "docs" / "hostile-inputs.md"
+PAGE = Path(__file__).with_suffix(".md")
 SMALL = ["--model", "KRLST", "--set", "capacity=8", "--set", "tune=off", "--set", "warmup=30"]
 CODES = (0, 2, 3, 4)
 N = 40  # good rows before the fault

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import threading
 import time
 from datetime import datetime, timedelta
@@ -13,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
-from streamgp.job.forecast import Readings, forecast_table
-from streamgp.tables import RowsError
+from streamgp.job.forecast import BEYOND, Readings, forecast_table
 from streamgp.tables.formats import read_rows
+from streamgp.tables.source import RowsError
 
 
 def streamgp(*arguments):
@@ -56,8 +57,12 @@ def test_quantiles_of_the_times_ahead_are_written(tmp_path):
     assert "not used: weather" in done.stderr
     assert "inputs: none; the forecast is of the time alone" in done.stderr
     text = page.read_text()
-    for words in ("load: forecast to 2024-04-02 05:00:00", "<polygon", "Components", "Coverage of past forecasts"):
+    for words in ("load: forecast to 2024-04-02 05:00:00", "Components", "Coverage of past forecasts"):
         assert words in text
+    shown = json.loads(re.search(r'type="application/json">(.*?)</script>', text, re.DOTALL)[1])
+    assert shown["times"][-6:] == [row["time"] for row in found]
+    assert shown["bands"][0][1] == pytest.approx([float(row["q0.9"]) for row in found])
+    assert (len(shown["seen"]), len(shown["coverage"]), len(shown["quantiles"])) == (19, 6, 7)
     assert "http://" not in text
     assert "https://" not in text
 
@@ -174,7 +179,6 @@ def test_while_following_few_rows_are_kept_and_all_are_counted(tmp_path, monkeyp
         assert followed.add(*row) == (row[0] not in last)
         last[row[0]] = row
         assert len(followed.times) <= 50
-        assert len(followed._room) <= 50
     assert followed.notes() == whole.notes()
     assert "rows: 293, from 2024-03-25 00:00:00 to 2024-04-06 11:00:00" in whole.notes()
     for name in ("times", "y", "columns"):
@@ -200,7 +204,7 @@ def test_a_row_far_beyond_all_others_is_left_out_and_told(tmp_path):
     assert readings.add(last + 3600.0, 500.0, np.empty(0))  # the rows after it are not
     # As many as a forecast needs are no mistake of the clock: the table goes on there.
     assert [readings.add(last + far + hour, 500.0, np.empty(0)) for hour in range(12)] == [False] * 9 + [True] * 3
-    assert readings.far == 11
+    assert readings.counts[BEYOND] == 11
 
 
 def test_a_pause_is_no_wrong_clock(tmp_path):
@@ -209,11 +213,11 @@ def test_a_pause_is_no_wrong_clock(tmp_path):
         rows = [*rows[: 24 * 8], *rows[-3:]]
         readings, taken = readings_of(table(tmp_path / "a.csv", rows))
         readings.sort([taken])
-        assert (readings.far, len(readings.times)) == (left_out, 24 * 8 + 3 - left_out)
+        assert (readings.counts[BEYOND], len(readings.times)) == (left_out, 24 * 8 + 3 - left_out)
     rows = rows_of(24 * 108 + 10)
     readings, taken = readings_of(table(tmp_path / "a.csv", [*rows[: 24 * 8], *rows[-10:]]))  # ten rows after it
     readings.sort([taken])
-    assert readings.far == 0
+    assert readings.counts[BEYOND] == 0
 
 
 def _wait_for(path, lines):
@@ -279,7 +283,7 @@ def test_inputs_known_in_advance_come_from_another_table(tmp_path):
     truth = np.array([float(row[1]) for row in rows[-24:]])
     assert np.abs([float(row["q0.5"]) for row in forecasts(out)] - truth).mean() < 4.0
     assert f"inputs: weather; times ahead in {future}: 24 from its rows" in page.read_text()
-    assert "<h2>inputs</h2>" in page.read_text()
+    assert '"name":"inputs"' in page.read_text()
     assert "model: inputs, level, short memory, " in page.read_text()
 
 

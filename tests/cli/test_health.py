@@ -53,7 +53,7 @@ def test_a_model_that_diverges_is_named(tmp_path, monkeypatch):
 
     def diverging(self, *arguments, **options):
         lines = take(self, *arguments, **options)
-        bank = model_with(self.model, "next_change")._shown.bank
+        bank = model_with(self.model, "next_change")._models[0].bank
         bank.errors[2:4, 1] = 1e300, 1.0
         return lines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,11 @@ def test_the_page_shows_files_codes_and_whether_rows_are_kept(made):
     assert shown == told, "python -m tests.cli.hostile"
     read = {case.name for number, case in enumerate(hostile.CASES) if not made(number).result.exit_code}
     assert set(re.findall(r"`([\w.-]+)`", page.partition("Read to the end:")[2])) == read, "python -m tests.cli.hostile"
+
+
+def test_messages_on_the_page_for_users_are_among_them():
+    page = (Path(__file__).parents[2] / "docs" / "hostile-inputs.md").read_text()
+    told = re.findall(r"``(.+?)``", page)
+    assert told
+    known = hostile.PAGE.read_text()
+    assert [message for message in told if message not in known] == []

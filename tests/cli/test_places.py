@@ -7,7 +7,7 @@ import os
 import pytest
 
 from streamgp.job import Job, Observer
-from streamgp.tables import WriteError
+from streamgp.tables.writing import WriteError
 from tests.cli.forks import process
 from tests.cli.test_run import SMALL, predictions, streamgp, table, wait_for
 

@@ -14,7 +14,7 @@ from streamgp.contract import tally
 from streamgp.job import Block, Job, report
 from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.report import write_plot, write_report
-from streamgp.tables import PredictedRows
+from streamgp.tables.writing import PredictedRows
 from tests.cli.browser import CHROMIUM, Browser
 from tests.cli.test_run import SMALL, streamgp, table
 
@@ -37,7 +37,7 @@ def test_a_report_is_one_page_with_all_it_needs_inside(tmp_path):
     assert data["scores"][0] == ["", "rows 1-80"]
     assert [line[0] for line in data["scores"][1:3]] == ["MAE, streamgp", "MAE, previous value"]
     assert data["samples"]["row"] == [50, 80]
-    assert data["relevance"]["names"][0] in ("x", "kind=b", "time of day (sin)")
+    assert data["importance"][0][0] in ("x", "kind", "time of day")
     assert {path["name"] for path in data["paths"]} == {"lengthscale", "variance", "noise"}
 
 
@@ -86,22 +86,6 @@ def test_the_head_of_a_report_names_the_last_time_that_is_known(tmp_path):
     assert "120 rows, 2024-01-01 00:00 to 2024-01-01 01:58" in page.read_text()
 
 
-def test_a_few_bounds_that_reach_far_do_not_flatten_the_picture():
-    x = np.linspace(0.0, 1.0, 200)
-    series = {name: x.copy() for name in ("observed_low", "observed_high", "mean_low", "mean_high")}
-    series |= {"lower": x - 0.1, "upper": x + 0.1}
-    series["lower"][:3], series["upper"][5] = -1000.0, np.inf
-    low, high = report._visible(series)
-    assert -0.3 < low < -0.1
-    assert 1.1 < high < 1.3
-    series["observed_high"][7] = 1.9  # near enough to be shown
-    assert report._visible(series)[1] > 1.9
-    series["observed_high"][7] = 50.0  # a few that lie far out are marked at the edge
-    assert report._visible(series)[1] < 1.3
-    assert report._visible({name: np.full(3, np.nan) for name in series}) == (0.0, 1.0)
-    assert report._visible({name: np.full(3, 2.0) for name in series}) == (1.0, 3.0)
-
-
 # Recorder
 
 
@@ -144,10 +128,10 @@ def test_buckets_hold_the_extremes_and_sums_of_their_rows(rows):
     y, mean = rng.normal(size=(2, rows))
     y[5] = np.nan
     recorder = filled(y, mean, 64)
-    stride = recorder.stride
+    stride = recorder.columns.stride
     assert stride == {60: 1, 64: 1, 65: 2, 1000: 16}[rows]
     series = recorder.series()
-    for b in range(recorder.used):
+    for b in range(recorder.columns.used):
         part = slice(b * stride, (b + 1) * stride)
         known = y[part][~np.isnan(y[part])]
         low = known.min() if known.size else np.nan
@@ -155,7 +139,7 @@ def test_buckets_hold_the_extremes_and_sums_of_their_rows(rows):
         assert series["upper"][b] == (mean[part] + 1.0).max()
         assert recorder.columns["sums"][b, tally.ROWS] == known.size
         assert recorder.times[b] == f"t{b * stride + 1}"
-    assert len(recorder.times) == recorder.used
+    assert len(recorder.times) == recorder.columns.used
     running = recorder.running(10**6)
     error = (y - mean)[~np.isnan(y)]
     assert running["rmse"][-1] == pytest.approx(np.sqrt(np.mean(error**2)), abs=1e-12)
@@ -169,7 +153,6 @@ def test_looks_at_the_model_are_thinned():
     recorder = filled(np.zeros(5000), np.zeros(5000), 64, step=1)
     assert 256 <= len(recorder.samples) < 512
     assert recorder.paths()["noise"].shape == (len(recorder.samples), 1)
-    assert recorder.relevance().shape == (len(recorder.samples), 0)
     assert recorder.weights()["SOGP"].tolist() == [0.75] * len(recorder.samples)
 
 

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from streamgp.job import Job, Observer, Pipeline
-from streamgp.tables import RowsError, read_rows, source
+from streamgp.tables import source
+from streamgp.tables.formats import read_rows
+from streamgp.tables.source import RowsError
 from tests.cli.test_run import SMALL, predictions, streamgp, table
 
 PACK = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}

@@ -10,7 +10,7 @@ from streamgp.job import Pipeline
 from streamgp.tables.formats import Chunk
 from streamgp.tables.recognizing import recognize
 from tests.auto.test_predictions import small
-from tests.job.test_pipeline import assert_same, schema_of, taken
+from tests.job.test_pipeline import schema_of, taken
 from tests.job.test_tuned import rows
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100, "drift": False}
@@ -71,23 +71,6 @@ def test_seasons_are_found_in_the_time_column(hours, seasons):
     named = list(Pipeline(schema).weights)
     assert named == ["previous value", "mean", *[f"value {period} rows ago" for period in seasons]]
     assert Pipeline(schema).lags == (24 if hours == 1 else 4 if hours == 6 else 7 if hours == 24 else 3)
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("horizon", [0, 3])
-def test_a_committee_is_saved_and_continued_exactly(horizon):
-    X, y = rows()
-    whole = Pipeline(schema_of(2), "auto", SMALL, 1, horizon)
-    expected = taken(whole, X, y)
-    for stop in (25, 30, 100):
-        first = Pipeline(schema_of(2), "auto", SMALL, 1, horizon)
-        before = taken(first, X[:stop], y[:stop])
-        second = Pipeline.from_bytes(first.to_bytes())
-        after = taken(second, X[stop:], y[stop:])
-        assert_same(expected, {name: np.concatenate([before[name], after[name]]) for name in before})
-        assert second.to_bytes() == whole.to_bytes()
-    assert sum(whole.weights.values()) == pytest.approx(1.0)
-    assert set(whole.chosen.names) < set(whole.weights)
 
 
 def test_after_a_fill_value_among_the_first_targets_leaps_are_doubted_as_without():

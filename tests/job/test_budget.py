@@ -43,13 +43,13 @@ def test_a_run_hands_its_budget_and_its_trees_to_auto_and_refuses_them_for_other
     pipeline = Pipeline(schema_of(2), "auto", {"budget": "1ms", "trees": "off"}, 0)
     given = pipeline.model.get_params()
     assert (given["budget"], given["trees"]) == (pytest.approx(1e-3), False)
-    assert introduced(pipeline, headless=False)[-1] == "No trees, because trees=False."
+    assert introduced(pipeline)[-1] == "No trees, because trees=False."
     again = Pipeline.from_bytes(pipeline.to_bytes())
     assert again.model.get_params()["trees"] is False
     default, why = Pipeline(schema_of(2), "auto", {}, 0), "No trees, because LightGBM is not installed; nothing helps."
     monkeypatch.setattr(forest, "_library", lambda: why)
     assert default.model.get_params()["trees"] is None
-    assert introduced(default, headless=False)[-1] == why
+    assert introduced(default)[-1] == why
     for model, settings, message in (
         ("KRLST", {"budget": "1ms"}, "`budget` is for auto, which chooses its models by it; KRLST takes the time"),
         ("KRLST", {"trees": False}, "`trees` is for auto, which has them among its experts; KRLST is a model of"),
@@ -64,5 +64,5 @@ def test_a_run_hands_its_budget_and_its_trees_to_auto_and_refuses_them_for_other
 @pytest.mark.skipif(bool(forest.without_trees()), reason=forest.without_trees())
 def test_a_run_says_that_it_has_trees():
     for settings in ({}, {"trees": True}):
-        told = introduced(Pipeline(schema_of(2), "auto", settings, 0), headless=False)
+        told = introduced(Pipeline(schema_of(2), "auto", settings, 0))
         assert told[-1] == "trees: among the experts, trained by LightGBM"

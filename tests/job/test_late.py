@@ -1,4 +1,4 @@
-"""Targets that come in later rows, beside a replay that keeps everything in a dictionary."""
+"""Targets that come in later rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import pytest
 
 import streamgp as sg
 from streamgp.contract import snapshot
-from streamgp.contract.lanes import LEARN, ONE, PREDICT
-from streamgp.contract.model import Shape
 from streamgp.job import Pipeline
 from streamgp.job.named import model_by_name
 from streamgp.tables.columns import Column, Schema
@@ -53,90 +51,13 @@ def means(parts):
     return np.concatenate([part.mean for part in parts])
 
 
-def wrapped(rows, horizon):
-    model = sg.Calibrated(sg.Standardize(model_by_name("KRLST", 3, {"capacity": 8}), warmup=rows))
-    model._prepare(Shape(3, 1, scalar=True, certain=True, ahead=max(horizon, 1)))
-    return model
-
-
-def issued_by(model, row):
-    """What is predicted of a row, and what the intervals learn from later; the model within learns it as it comes."""
-    kept = np.full((1, model._kept_width), np.nan)
-    model._pass(ONE[PREDICT], row[None].copy(), None, None, kept)
-    kept[:, model._own_width :] = np.nan
-    return model.predict_one(row), kept
-
-
-def learn_late(model, row, y, kept):
-    """Learn a row by what was issued of it."""
-    model._pass(ONE[LEARN], row[None], np.array([[y]]), None, kept)
-
-
-def replay(events, horizon=0):
-    """Row by row, with one lag: the last target that has come. Models are built anew after 10 and 30 targets.
-
-    Row t is predicted from row t - horizon, as that was when it was issued. With a horizon a row is issued after its
-    own target if that comes with it.
-    """
-    model, last, waiting, learned, said, inside = wrapped(10, horizon), np.nan, {}, [], [], []
-    issued, none = [], (None, None, None)  # by number of the row: what was known of it, and what was predicted from it
-
-    def issue(x):
-        row = np.append(x, last)
-        issued.append((row, *((None, None) if np.isnan(last) else issued_by(model, row))))
-
-    for name, x, y in events:
-        new = name not in waiting
-        if new:
-            number = waiting[name] = len(said)
-            if not horizon:
-                issue(x)
-            p = issued[number - horizon][1] if number >= horizon else None
-            said.append(np.nan if p is None else p.mean)
-        if not np.isnan(y):
-            number = waiting.pop(name)
-            row, p, kept = issued[number - horizon] if number >= horizon else none
-            last = y
-            if p is not None:
-                if np.isfinite(p.std):  # before a scale is known nothing is claimed
-                    inside.append(p.lower <= y <= p.upper)
-                if model.rows_seen:
-                    learn_late(model, row, y, kept)
-                else:
-                    model.learn_one(row, y)
-                learned.append((row, y))
-                if len(learned) in (10, 30):
-                    model = wrapped(len(learned), horizon)
-                    model.learn_many(*map(np.array, zip(*learned, strict=True)))
-        if new and horizon:
-            issue(x)
-    return np.array(said), inside, len(waiting)
-
-
-@pytest.mark.parametrize(("size", "horizon"), [(1, 0), (7, 0), (250, 0), (1, 6), (250, 6), (250, 1)])
-def test_a_run_with_late_targets_equals_its_replay(size, horizon):
-    X, y = stream(200)
-    events = table(X, y)
-    pipeline = Pipeline(schema(2), "KRLST", QUIET, 1, horizon)
-    parts = taken(pipeline, events, size)
-    said, inside, waiting = replay(events, horizon)
-    np.testing.assert_allclose(means(parts), said, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(pipeline.scores.coverage, np.mean(inside), rtol=1e-12)
-    assert (pipeline.scores.rows, pipeline.late["waiting"], pipeline.late["expired"]) == (len(inside), waiting, 0)
-    assert pipeline.rows == len(events)
-    names = [name for part in parts for name in part.ticket]
-    assert names == [f"id {t}" for t in range(200)]
-    rows = np.concatenate([part.row for part in parts])
-    assert [events[row - 1][0] for row in rows] == names
-
-
-@pytest.mark.parametrize("horizon", [0, 6])
-def test_a_run_with_late_targets_equals_the_loop_over_delayed(horizon):
+@pytest.mark.parametrize(("size", "horizon"), [(1, 0), (250, 0), (7, 6), (250, 1)])
+def test_a_run_with_late_targets_equals_the_loop_over_delayed(size, horizon):
     X, y = stream(120)
     events = table(X, y)
     pipeline = Pipeline(schema(2), "KRLST", SETTINGS, 2, horizon)
-    parts = taken(pipeline, events)
-    settings = {"warmup": 30, "tune": False, "made_up": 1}
+    parts = taken(pipeline, events, size)
+    settings = {"warmup": 30, "tune": False}
     model = sg.Lagged(sg.Tuned(model_by_name("KRLST", 4, {"capacity": 8}), **settings), lags=2)
     model = sg.Delayed(sg.Ahead(model, horizon=horizon) if horizon else model)
     tickets, said = {}, []
@@ -154,6 +75,10 @@ def test_a_run_with_late_targets_equals_the_loop_over_delayed(horizon):
         known = ~np.isnan(found)
         assert known.sum() > 100
         np.testing.assert_allclose(found[known], np.array(expected)[known], rtol=1e-12, atol=0)
+    assert (pipeline.rows, pipeline.late["waiting"], pipeline.late["expired"]) == (len(events), len(tickets), 0)
+    names = [name for part in parts for name in part.ticket]
+    assert names == [f"id {t}" for t in range(120)]
+    assert [events[row - 1][0] for part in parts for row in part.row] == names
 
 
 def test_with_a_kernel_over_time_late_targets_are_learned_at_the_times_of_their_rows():
@@ -256,11 +181,6 @@ def test_closed_tickets_are_remembered_as_long_as_waiting_ones_could_be():
 def test_what_cannot_wait_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Pipeline(schema(2), **arguments)
-
-
-def test_pending_needs_a_ticket_column():
-    with pytest.raises(ValueError, match="pending counts rows whose targets come late; it needs `ticket`"):
-        Pipeline(schema_of(2), settings={"pending": 5})
 
 
 def test_a_snapshot_must_name_the_rows_that_wait():

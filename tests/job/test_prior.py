@@ -21,7 +21,7 @@ def test_krlst_joins_with_the_hyperparameters_of_the_fleet_before_any_are_tuned(
     X, y = rows(40)
     model = sg.Auto(warmup=100, drift=False, candidates={"capacity": 10, "features": 10}, prior=prior())
     model.learn_many(X[:20], y[:20])
-    early = {line.name: line.process for line in model._shown.bank.lines}
+    early = {line.name: line.process for line in model._models[0].bank.lines}
     assert {name for name in early if name.startswith("KRLST")} == {
         f"KRLST{view}" for view in ("", " (lags)", " (change, lags)")
     }
@@ -39,7 +39,7 @@ def test_a_prior_that_does_not_fit_is_refused():
     X, y = rows(5)
     with pytest.raises(ValueError, match="prior has lengthscales of 3 inputs, but rows have 2"):
         sg.Auto(prior=prior((1.0, 1.0, 1.0))).learn_many(X, y)
-    with pytest.raises(TypeError, match="prior must be a Prior"):
+    with pytest.raises(TypeError, match="prior must be, for example, Prior.load"):
         sg.Auto(prior="prior.safetensors")
     with pytest.raises(ValueError, match="SOGP takes no `prior`; KRLST and auto do"):
         Pipeline(schema_of(2), "SOGP", {"prior": prior()})

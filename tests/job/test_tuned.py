@@ -20,7 +20,7 @@ def test_a_model_that_is_asked_for_is_tuned_on_the_rows_in_standard_units():
     model, again = (sg.Tuned(sg.SOGP(capacity=10, lengthscale=[1.4, 1.4]), drift=False, warmup=100) for _ in range(2))
     model.learn_many(100.0 * X + 7.0, 50.0 * y - 3.0)
     again.learn_many(X, y)
-    inner, other = (m._model._within._pristine.get_params() for m in (model, again))
+    inner, other = (m._within._within._pristine.get_params() for m in (model, again))
     assert inner["noise"] == pytest.approx(other["noise"], rel=1e-6)
     assert inner["noise"] < 0.1
     chosen = model.chosen
@@ -32,7 +32,7 @@ def test_a_model_that_cannot_forget_goes_without_the_detection_of_drift():
         Pipeline(schema_of(2), name, {"warmup": 20} | more)
         for name, more in (("KRLST", {}), ("QKLMS", {}), ("KRLST", {"drift": "off"}))
     )
-    inner = [isinstance(one.model._model._within, sg.DriftAware) for one in (watching, stubborn, off)]
+    inner = [isinstance(one.model._within._within, sg.DriftAware) for one in (watching, stubborn, off)]
     assert inner == [True, False, False]
     assert [one.changes.on for one in (watching, stubborn, off)] == [True, True, False]
 

@@ -28,14 +28,14 @@ def compare(
     """Run several models on the same rows and rank them, with confidence intervals."""
     from streamgp.cli.screen import show_table
     from streamgp.cli.settings import parse_settings, split_names
-    from streamgp.job.comparison import compare_models, default_models
+    from streamgp.job.comparison import DEFAULT, compare_models
     from streamgp.job.scores import shown
     from streamgp.tables.writing import finite
 
     result = compare_models(
         source,
         target,
-        split_names(models) or default_models(),
+        split_names(models) or DEFAULT,
         inputs=split_names(inputs),
         lags=lags,
         horizon=horizon,

@@ -33,7 +33,8 @@ def reported() -> Iterator[None]:
         raise typer.Exit(USAGE) from None
     except (ValueError, TypeError, OSError, ImportError) as error:
         from streamgp.contract.snapshot import SnapshotError
-        from streamgp.tables import RowsError, WriteError
+        from streamgp.tables.source import RowsError
+        from streamgp.tables.writing import WriteError
 
         code = ROWS if isinstance(error, RowsError | SnapshotError | OSError) else USAGE
         code = OUTPUT if isinstance(error, WriteError) else code

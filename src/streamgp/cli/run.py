@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -139,6 +139,7 @@ def run(
     from streamgp.job.recorder import Recorder
     from streamgp.job.report import refuse_plot, write_plot, write_report
     from streamgp.process.prior import Prior
+    from streamgp.tables.declared import read_schema
     from streamgp.tables.places import refuse_same
     from streamgp.tables.writing import finite
 
@@ -147,8 +148,9 @@ def run(
     refuse_same({**read, **written})  # 0 and 1: standard input and output
     if plot is not None:
         refuse_plot(plot)
-    known = None if prior is None else Prior.load(prior)
-    given = {"budget": budget, "trees": trees, "half_life": half_life, "alarms": alarms, "prior": known}
+    given: dict[str, Any] = {"budget": budget, "trees": trees, "half_life": half_life, "alarms": alarms}
+    given["prior"] = None if prior is None else Prior.load(prior)
+    given["schema"] = None if schema is None else read_schema(schema)
     as_json = ctx.obj["json"]
     screen = Screen(quiet=as_json, to_terminal=out is None)
     recorder = Recorder() if report or plot else None
@@ -163,7 +165,6 @@ def run(
             ticket=ticket,
             model=model,
             settings=parse_settings(set_) | {name: value for name, value in given.items() if value is not None},
-            schema=schema,
             out="-" if out is None else out,
             as_json=as_json,
             save=save,

@@ -11,7 +11,7 @@ from typing import Any
 from streamgp.auto import needed
 from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources_with
 from streamgp.contract import checks, ladder, spacing
-from streamgp.process import features, memory, stream, temporal_evidence
+from streamgp.process import features, stream, temporal_evidence
 from streamgp.wrappers import conformal, drift, outliers, scaling, single, surprise
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
@@ -22,9 +22,8 @@ AROUND = (
     features.kernel_values,
     conformal.calibrate,
     ladder.evaluate,
-    memory.walk,
     drift.watch,
-    drift.watch_beside,
+    drift.sizes_beside,
     scaling.to_standard,
     single.take,
     outliers.screen,

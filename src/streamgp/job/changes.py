@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 from streamgp.tables.kept import Kept
 from streamgp.wrappers.drift import FAIR, MOST
@@ -75,26 +74,21 @@ class Changes(Kept):
         on: whether it looks.
     """
 
-    state = "changes", ("rows", "filled", "units", "count", "mean", "moments", "blocks", "evidence", "found")
-    grows = frozenset({"blocks", "found"})
+    state = "changes", ("next", "units", "count", "mean", "moments", "blocks", "evidence", "found")
+    grows = frozenset({"next", "blocks", "found"})
 
     def __init__(self, inputs: int, on: bool) -> None:
         self.on = on and 0 < inputs <= MOST_INPUTS
         d = inputs if self.on else 0
         self._pairs = np.triu_indices(d) if d <= CURVED else (np.arange(0), np.arange(0))
         f = d + len(self._pairs[0])
-        # Inputs, target, prediction, number and time of the rows of the next block, and how many there are.
-        self._rows, self._filled = np.zeros((FIRST, d + 4)), np.zeros(1, dtype=np.int64)
+        self._next = np.empty((0, d + 4))  # of the next block: inputs, target, prediction, number and time
         self._units = np.zeros((2, d))  # of the inputs: what is subtracted, and what the rest is divided by
         self._count = np.zeros(1)  # rows that the reference has learned
         self._mean, self._moments = np.zeros(f + 1), np.zeros((f + 1, f + 1))  # of its inputs and the target
         self._blocks = np.empty((0, NUMBERS))
         self._evidence = np.zeros(1)  # sum of products of wagers
         self._found = np.empty((0, len(StreamChange._fields)))
-
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
-        super().restore(tensors)
-        require("rows of the next block", self._filled, at_least=0, at_most=FIRST - 1)
 
     @property
     def found(self) -> list[StreamChange]:
@@ -118,23 +112,12 @@ class Changes(Kept):
         """
         if not self.on:
             return
-        known = np.isfinite(y + mean)
-        if not known.all():
-            X, y, mean, row, moments = X[known], y[known], mean[known], row[known], moments[known]
-        start, n, d = 0, len(y), X.shape[1]
-        while start < n:
-            at, wanted = int(self._filled[0]), BLOCK if self._count[0] else FIRST
-            stop = min(n, start + wanted - at)
-            rows = self._rows[at : at + stop - start]
-            rows[:, :d] = X[start:stop]
-            for place, values in enumerate((y, mean, row, moments), d):
-                rows[:, place] = values[start:stop]
-            self._filled[0] = at = at + stop - start
-            start = stop
-            if at == wanted:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    self._look(self._rows[:at, :-4], *self._rows[:at, -4:].T)
-                self._rows[:], self._filled[0] = 0.0, 0
+        rows = np.column_stack([X, y, mean, row, moments])[np.isfinite(y + mean)]
+        self._next = np.concatenate([self._next, rows])
+        while len(self._next) >= (wanted := BLOCK if self._count[0] else FIRST):
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._look(self._next[:wanted, :-4], *self._next[:wanted, -4:].T)
+            self._next = self._next[wanted:].copy()
 
     def _look(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: FloatArray, moments: FloatArray) -> None:
         if not self._count[0]:

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluate.paired import BlockSums, Rank
-from streamgp.job.job import ON_ERROR, BadRowError
-from streamgp.job.named import model_names
-from streamgp.job.opening import first_rows
+from streamgp.job.job import ON_ERROR, BadRowError, first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import setting_names, told_of_columns
 from streamgp.job.scores import RunningScores
@@ -25,6 +23,7 @@ from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import PredictedRows
 
 BY = ("rmse", "density")
+DEFAULT = ("KRLST", "SOGP", "ISSGPR", "QKLMS")  # a few models that differ
 
 
 @dataclass
@@ -34,7 +33,6 @@ class Comparison:
     Args:
         ranking: best first, by mean squared error or by mean negative log density.
         scores: of every model.
-        by: what the ranking is by.
         rows: that were compared.
         from_row: the first of them.
         skipped_rows: rows that were left out.
@@ -42,7 +40,6 @@ class Comparison:
 
     ranking: list[Rank]
     scores: dict[str, RunningScores]
-    by: str
     rows: int
     from_row: int
     skipped_rows: int
@@ -97,41 +94,36 @@ def compare_models(
             )
             for name in models
         }
-        encoder = next(iter(pipelines.values())).encoder
+        encoder = pipelines[models[0]].encoder
         warmup = max(pipeline.request.chosen_after() for pipeline in pipelines.values())
         sums = BlockSums()
         scores = {name: RunningScores([PREVIOUS]) for name in models}
         rows = skipped = 0
         for chunk in chain([first], chunks):
-            if chunk.bad or len(chunk):
-                encoded = encoder.encode(chunk)
-                if encoded.bad and on_error == "stop":
-                    line, reason = encoded.bad[0]
-                    raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with `on_error=skip`")
-                skipped += len(encoded.bad)
-                encoded = encoder.fill(encoded)
-                start = max(0, min(len(encoded.y), warmup - rows))
-                rows += len(encoded.y)
-                predicted = {name: pipeline.take(encoded) for name, pipeline in pipelines.items()}
-                predicted = {name: part.since(start) for name, part in predicted.items()}
-                losses = {name: _loss(part, by) for name, part in predicted.items()}
-                previous = np.asarray(next(iter(predicted.values())).yardsticks)[:, :1]
-                if by == "rmse":
-                    losses[PREVIOUS] = (previous[:, 0] - encoded.y[start:]) ** 2
-                sums.add(losses)
-                for name, part in predicted.items():
-                    scores[name].add(part._replace(yardsticks=previous))
+            if not (chunk.bad or len(chunk)):
+                continue
+            encoded = encoder.encode(chunk)
+            if encoded.bad and on_error == "stop":
+                line, reason = encoded.bad[0]
+                raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with `on_error=skip`")
+            skipped += len(encoded.bad)
+            encoded = encoder.fill(encoded)
+            start = max(0, min(len(encoded.y), warmup - rows))
+            rows += len(encoded.y)
+            parts = {name: pipeline.take(encoded).since(start) for name, pipeline in pipelines.items()}
+            previous = np.asarray(parts[models[0]].yardsticks)[:, :1]
+            losses = {name: _loss(part, by) for name, part in parts.items()}
+            if by == "rmse":
+                losses[PREVIOUS] = (previous[:, 0] - encoded.y[start:]) ** 2
+            sums.add(losses)
+            for name, part in parts.items():
+                scores[name].add(part._replace(yardsticks=previous))
     if rows <= warmup:
         raise ValueError(
             f"the table has {rows} rows, but the first {warmup} only tune the models; use a shorter warm-up: "
             f"`warmup={rows // 3}`"
         )
-    return Comparison(sums.ranking(), scores, by, rows - warmup, warmup + 1, skipped)
-
-
-def default_models() -> list[str]:
-    """A few that differ."""
-    return [name for name in ("KRLST", "SOGP", "ISSGPR", "QKLMS") if name in model_names()]
+    return Comparison(sums.ranking(), scores, rows - warmup, warmup + 1, skipped)
 
 
 def _loss(predicted: PredictedRows, by: str) -> np.ndarray:

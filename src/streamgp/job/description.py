@@ -12,7 +12,7 @@ import numpy as np
 from streamgp.contract import snapshot
 from streamgp.contract.loading import from_bytes
 from streamgp.contract.model import StreamModel
-from streamgp.job.opening import first_rows
+from streamgp.job.job import first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.told import relevance
 from streamgp.tables.columns import Schema, listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -16,26 +17,33 @@ import numpy as np
 from streamgp.contract.spacing import LONGEST, usual_gap
 from streamgp.defaults import QUANTILES
 from streamgp.job.ahead import compile_forecast
-from streamgp.job.opening import first_rows
+from streamgp.job.job import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
-from streamgp.tables import RowsError
 from streamgp.tables.columns import listed
 from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.recognizing import recognize
+from streamgp.tables.source import RowsError
 from streamgp.tables.times import Written
 from streamgp.tables.writing import TextOutput, finite
 from streamgp.tuning.forecaster import FILL_VALUES, REPEATED, Forecaster, SeriesForecast, in_order
 
 LEAST_ROWS = 10
 MOST_STEPS = 10_000
-# Rows that are kept while following: as many as the longest forecast has.
-KEPT = MOST_STEPS
+KEPT = MOST_STEPS  # rows that are kept while following: as many as the longest forecast has
 # Rows at the end, fewer than LEAST_ROWS, have a wrong time stamp rather than a pause before them if that would be this
 # many times as long as all before it, and longer than LONGEST (contract/spacing.py).
 FAR = 3.0
 # Rows of another table whose times differ by less than this part of the time between rows are of the same time.
 SAME = 1e-3
+# What is counted of rows, in the order in which it is told.
+UNUSABLE = "rows left out because a time or a number cannot be read"
+UNORDERED = "rows earlier than the row before, sorted by time or left out while following"
+BEYOND = "rows left out because their time is far beyond all others, such as {}; check the clock"
+MISSING = "rows without a target, which the model passes over"
+LONG = "gaps in the times, whose lengths the model knows"
+UNEVEN = "further rows not as far apart as most"
+COUNTED = UNUSABLE, UNORDERED, REPEATED, BEYOND, MISSING, LONG, UNEVEN
 Tell = Callable[[str], None]
 Rows = tuple[FloatArray, FloatArray, FloatArray]  # times, targets, inputs
 
@@ -51,28 +59,17 @@ class Readings:
 
     def __init__(self, first: Chunk, target: str, inputs: Sequence[str] = ()) -> None:
         self.schema = recognize(first, target, list(inputs))
-        self._encoder = RowEncoder(self.schema)
-        # Time, target and inputs of the last rows, with room for more; how many there are of them, and of all.
-        self._room, self._size, self.rows = np.empty((0, 2 + len(self.schema.input_names))), 0, 0
-        self.first = self.step = np.nan  # the time of the first row; how far apart rows usually are
-        self._written = Written()  # as the last date is
         self.is_dated = self.schema.is_dated
-        self.unusable = self.repeated = self.unordered = self.refused = self._read = 0
-        self.missing = self.long = self.uneven = 0
-        self.far, self._far_now, self._far_time = 0, 0, np.nan  # all of them, those that came last, the first one
-
-    @property
-    def times(self) -> FloatArray:
-        return self._room[: self._size, 0]
-
-    @property
-    def y(self) -> FloatArray:
-        return self._room[: self._size, 1]
-
-    @property
-    def columns(self) -> FloatArray:
-        """The inputs of these rows, (n, d)."""
-        return self._room[: self._size, 2:]
+        self._encoder = RowEncoder(self.schema)
+        self._read = 0
+        self._written = Written()  # as the last date is
+        # Of the last rows; columns are the inputs, (n, d).
+        self.times, self.y, self.columns = np.empty(0), np.empty(0), np.empty((0, len(self.schema.input_names)))
+        self.rows = 0  # of all rows how many there are, the time of the first, and how far apart they usually are
+        self.first = self.step = np.nan
+        self.counts = dict.fromkeys(COUNTED, 0)
+        self.refused = 0  # targets that the model takes for fill values
+        self._far_now, self._far_time = 0, np.nan  # rows far beyond all others that came last; the first of all of them
 
     def take(self, chunk: Chunk) -> Rows:
         """The times, the targets and the inputs of some rows, without those that cannot be read."""
@@ -84,12 +81,12 @@ class Readings:
                 self._written = Written.like(rows.times[dated[-1]], self._written.separator)
         self._read += len(rows.y)
         usable = np.isfinite(times)
-        self.unusable += len(rows.bad) + int(np.count_nonzero(~usable))
+        self.counts[UNUSABLE] += len(rows.bad) + int(np.count_nonzero(~usable))
         return times[usable], rows.y[usable], rows.X[usable]
 
     def take_future(self, chunk: Chunk) -> Rows:
         """The same for rows of another table, which has the time and the inputs."""
-        encoder = RowEncoder(self.schema, self._encoder.last.copy())
+        encoder = copy.deepcopy(self._encoder)
         rows = encoder.fill(encoder.encode(chunk))
         times = self.schema.reader.moments(rows.times or [])
         usable = np.isfinite(times)
@@ -99,35 +96,30 @@ class Readings:
         """Begin with these rows: sorted by time, of rows of the same time the last, without those far in the future."""
         came = np.concatenate([part[0] for part in taken])
         times, y, X = ordered(taken)
-        self.unordered += int(np.count_nonzero(np.diff(came) < 0))
-        self.repeated += len(came) - len(times)
+        self.counts[UNORDERED] += int(np.count_nonzero(np.diff(came) < 0))
+        self.counts[REPEATED] += len(came) - len(times)
         self.first, self.step = float(times[0]), usual_gap(times)
         n = len(times)
-        for k in range(max(LEAST_ROWS, n - LEAST_ROWS + 1), n):
-            if self._is_far(times[k - 1], times[k]):
-                self.far, self._far_time = n - k, float(times[k])
-                times, y, X = times[:k], y[:k], X[:k]
-                break
-        self._room, self._size = np.column_stack([times, y, X]), len(times)
-        self._count(np.diff(times), y)
+        last = range(max(LEAST_ROWS, n - LEAST_ROWS + 1), n)
+        if (kept := next((k for k in last if self._is_far(times[k - 1], times[k])), n)) < n:
+            self.counts[BEYOND], self._far_time = n - kept, float(times[kept])
+        self.times, self.y, self.columns = times[:kept], y[:kept], X[:kept]
+        self._count(np.diff(self.times), self.y)
 
     def add(self, time: float, y: float, x: FloatArray) -> bool:
         """Add a row that comes after all others; False if it does not, or only by a wrong time stamp."""
         last = self.times[-1]
         if time <= last:
-            self.unordered += time < last
-            self.repeated += time == last
+            self.counts[UNORDERED if time < last else REPEATED] += 1
             return False
         self._far_now = self._far_now + 1 if self._is_far(last, time) else 0
         if 0 < self._far_now < LEAST_ROWS:
-            self.far, self._far_time = self.far + 1, time
+            self.counts[BEYOND] += 1
+            self._far_time = time
             return False
-        if self._size == len(self._room):
-            kept = self._room[-KEPT:]
-            self._room, self._size = np.empty((len(kept) + KEPT, kept.shape[1])), len(kept)
-            self._room[: len(kept)] = kept
-        self._room[self._size] = time, y, *x
-        self._size += 1
+        self.times = np.append(self.times[1 - KEPT :], time)
+        self.y = np.append(self.y[1 - KEPT :], y)
+        self.columns = np.vstack([self.columns[1 - KEPT :], x])
         self._count(np.array([time - last]), self.y[-1:])
         return True
 
@@ -139,13 +131,13 @@ class Readings:
         """Take note of what the notes say of rows."""
         long = gaps > 1.5 * self.step
         self.rows += len(y)
-        self.missing += int(np.count_nonzero(np.isnan(y)))
-        self.long += int(np.count_nonzero(long))
-        self.uneven += int(np.count_nonzero(~long & (np.abs(gaps - self.step) > 0.01 * self.step)))
+        self.counts[MISSING] += int(np.count_nonzero(np.isnan(y)))
+        self.counts[LONG] += int(np.count_nonzero(long))
+        self.counts[UNEVEN] += int(np.count_nonzero(~long & (np.abs(gaps - self.step) > 0.01 * self.step)))
 
     def believe(self, y: FloatArray) -> None:
         """Take the targets of the last rows as the model learned them, which may have found fill values among them."""
-        last = self.y[self._size - len(y) :]
+        last = self.y[len(self.y) - len(y) :]
         self.refused += int(np.count_nonzero(np.isnan(y) & ~np.isnan(last)))
         last[:] = y
 
@@ -180,23 +172,14 @@ class Readings:
     def notes(self) -> list[str]:
         """What was read, and what was wrong with it."""
         column = self.schema.time
-        used = (*self.schema.inputs, self.schema.target, self.schema.time, *self.schema.time_parts)
+        used = (*self.schema.inputs, self.schema.target, column, *self.schema.time_parts)
         others = [one.name for one in self.schema.columns if one.name not in used]
-        far = self.shown(self._far_time) if self.far else ""
-        counted = [
-            (self.unusable, "rows left out because a time or a number cannot be read"),
-            (self.unordered, "rows earlier than the row before, sorted by time or left out while following"),
-            (self.repeated, REPEATED),
-            (self.far, f"rows left out because their time is far beyond all others, such as {far}; check the clock"),
-            (self.missing, "rows without a target, which the model passes over"),
-            (self.long, "gaps in the times, whose lengths the model knows"),
-            (self.uneven, "further rows not as far apart as most"),
-        ]
+        far = self.shown(self._far_time) if self.counts[BEYOND] else ""
         return [
             f"target: {self.schema.target}",
             f"time: {column}" if column else "time: the row number; there is no time column",
             f"rows: {self.rows}, from {self.shown(self.first)} to {self.shown(self.times[-1])}",
-            *(f"{what}: {count}" for count, what in counted if count > 0),
+            *(f"{what.format(far)}: {count}" for what, count in self.counts.items() if count),
             *([f"not used: {listed(others)}"] if others else []),
         ]
 
@@ -364,32 +347,32 @@ def forecast_table(
     try:
         levels = sorted({probability("each of `quantiles`", float(level)) for level in quantiles})
     except ValueError:
-        listed = ",".join(map(str, quantiles))
+        text = ",".join(map(str, quantiles))
         raise ValueError(
-            f"`quantiles` are probabilities above 0 and below 1, such as 0.1,0.5,0.9; got {listed}"
+            f"`quantiles` are probabilities above 0 and below 1, such as 0.1,0.5,0.9; got {text}"
         ) from None
     length, least = duration("ahead", ahead), 0.0 if every is None else duration("every", every)
-    writer = _Writer(out, as_json, kinds=".csv or .ndjson")
-    reader = read_rows(source, follow=follow, stop=stop)
-    try:
+    issued: Issued | None = None
+    with (
+        closing(_Writer(out, as_json, kinds=".csv or .ndjson")) as writer,
+        closing(read_rows(source, follow=follow, stop=stop)) as reader,
+    ):
         first, chunks, _ = first_rows(reader.chunks(), reader.live)
         if not len(first):
             raise RowsError(f"{source} has no rows")
         ahead_of = None if future is None else Future(future)
         readings = Readings(first, target, _explaining(first, target, inputs, ahead_of))
-        taken = [readings.take(first)]
-        issued: Issued | None = None
 
-        def issue(forecaster: Forecaster, parts: FloatArray | None = None) -> Issued:
-            made = Issued(readings, forecaster, length, levels, ahead_of, parts)
+        def issue(earlier: Issued | None = None) -> Issued:
+            """A forecast by the model of an earlier one; without it by one that is found for the rows so far."""
+            if earlier is None:
+                model = Forecaster(readings.y, readings.as_times(readings.times), readings.inputs, seasons=seasons)
+                readings.believe(model.targets)
+                made = Issued(readings, model, length, levels, ahead_of)
+            else:
+                made = Issued(readings, earlier.forecaster, length, levels, ahead_of, earlier.parts)
             writer.write(made)
             show(made)
-            return made
-
-        def found() -> Forecaster:
-            """A model of the rows so far."""
-            made = Forecaster(readings.y, readings.as_times(readings.times), readings.inputs, seasons=seasons)
-            readings.believe(made.targets)
             return made
 
         def begin() -> Issued | None:
@@ -398,20 +381,21 @@ def forecast_table(
                 return None
             compile_forecast()
             readings.sort(taken)
-            taken.clear()
             for note in readings.notes():
                 tell(note)
-            made = issue(found())
+            made = issue()
             for note in made.notes():
                 tell(note)
             return made
 
+        taken = [readings.take(first)]
         for chunk in chunks:
+            rows = readings.take(chunk)
             if issued is None:
-                taken.append(readings.take(chunk))
+                taken.append(rows)
                 issued = begin() if follow and not len(chunk) else None
                 continue
-            for time, y, x in zip(*readings.take(chunk), strict=True):
+            for time, y, x in zip(*rows, strict=True):
                 since = issued.forecast.times[0]
                 if not readings.add(time, y, x):
                     continue
@@ -422,15 +406,12 @@ def forecast_table(
                     if not issued.forecaster.chosen.structure.log:
                         raise
                     tell(f"a target is not above 0, so that logarithms no longer do: the model is found anew: {y:g}")
-                    issued = issue(found())
+                    issued = issue()
                     continue
                 readings.believe(issued.forecaster.targets)
                 if time - since >= least - readings.step:
-                    issued = issue(issued.forecaster, issued.parts)
+                    issued = issue(issued)
         issued = issued or begin()
-    finally:
-        reader.close()
-        writer.close()
     if issued is None:
         raise RowsError(
             f"{source} has fewer than {LEAST_ROWS} rows with a number in {target!r} and times of their own; a forecast "

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamgp.contract.frames import is_frame
-from streamgp.job.observer import Block, Observer
-from streamgp.job.opening import check_asked, check_columns, first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import told_of_columns
 from streamgp.job.summary import Summary, introduced
 from streamgp.job.verdict import leaders
 from streamgp.settings import option
 from streamgp.tables.columns import listed
-from streamgp.tables.declared import read_schema
 from streamgp.tables.encoding import EncodedRows
-from streamgp.tables.formats import BadRow, Chunk, Reader, read_rows
-from streamgp.tables.framed import FrameReader
+from streamgp.tables.formats import LOOK, BadRow, Chunk, FrameReader, Reader, read_rows
 from streamgp.tables.places import locked, refuse_same
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import OtherSourceError, RowsError
-from streamgp.tables.writing import Writer, write_rows, writing
+from streamgp.tables.writing import PredictedRows, Writer, write_rows, writing
 
 ON_ERROR = ("stop", "skip")
 SAVE_EVERY = 60.0  # seconds
@@ -39,6 +35,39 @@ FIRST_BLOCK = 50  # rows that are written before processes are built, for which 
 
 class BadRowError(RowsError):
     """A row that cannot be used, where the run stopped."""
+
+
+class Block(NamedTuple):
+    """Rows that were predicted and learned at once.
+
+    Args:
+        predicted: the predictions; with a ticket column those whose targets have come.
+        pipeline: that made them, as it is after them.
+        seconds: that they took.
+        read: how much of the source has been read, in bytes, or in rows of Parquet.
+        total: of how much; None where that is not known.
+        lines: the number of each row that was taken, in the source.
+    """
+
+    predicted: PredictedRows
+    pipeline: Pipeline
+    seconds: float
+    read: int
+    total: int | None
+    lines: Sequence[int] = ()
+
+
+class Observer:
+    """Is told how a run goes; override what you want to know."""
+
+    def note(self, sentence: str) -> None:
+        """Something was recognized, decided or noticed, for people."""
+
+    def doing(self, sentence: str) -> None:
+        """What the run is doing from now on, until the next such sentence or block: something that takes seconds."""
+
+    def block(self, block: Block) -> None:
+        """A block of rows was predicted, learned and written."""
 
 
 @dataclass
@@ -53,9 +82,7 @@ class Job:
         horizon: rows ahead.
         ticket: the column by which late targets find their rows; None: targets come with their rows.
         model: the name of a model, or "auto".
-        settings: of the model and of the run, by name.
-        schema: what columns are, by name, or a .toml or .json file that says it (tables/declared.py); None: the first
-            rows tell.
+        settings: of the model and of the run, by name; ``schema`` among them says what columns are.
         out: where to write predictions: .csv, .ndjson or .parquet, "-" for standard output; None: nowhere.
         as_json: write NDJSON instead of CSV to standard output.
         save: where to save the run, every minute, at the end and when it is stopped.
@@ -84,7 +111,6 @@ class Job:
     ticket: str | None = None
     model: str = "auto"
     settings: Mapping[str, Any] | None = None
-    schema: Mapping[str, Any] | str | Path | None = None
     out: str | Path | None = None
     as_json: bool = False
     save: str | Path | None = None
@@ -133,11 +159,27 @@ class Job:
             ) from None
 
     def _loaded(self, saved: str | Path | Pipeline) -> Pipeline:
+        """A saved run, which goes on with its own settings: others are refused."""
         pipeline = saved if isinstance(saved, Pipeline) else Pipeline.load(saved)
         origin = "the run" if isinstance(saved, Pipeline) else str(saved)
-        asked = {name: getattr(self, name) for name in ("target", "lags", "ticket", "inputs", "settings", "schema")}
-        asked |= {"horizon": self.horizon or None, "model": None if self.model == "auto" else self.model}
-        check_asked(pipeline, origin, asked)
+        model = None if self.model == "auto" else self.model
+        for name, asked, has in (
+            ("target", self.target, pipeline.schema.target),
+            ("lags", self.lags, pipeline.lags),
+            ("horizon", self.horizon or None, pipeline.horizon),
+            ("ticket", self.ticket, pipeline.schema.ticket or "nothing"),
+            ("model", model, pipeline.request.model),
+        ):
+            if asked is not None and asked != has:
+                raise ValueError(
+                    f"{origin} was made with `{name}={has}`, not {asked}; drop `{name}`, or start a new run "
+                    "without `load`"
+                )
+        if self.inputs is not None or self.settings:
+            raise ValueError(
+                f"{origin} has its own inputs, settings and schema; drop `inputs`, `settings` and `schema`, or "
+                "start a new run"
+            )
         return pipeline
 
     def _over(self, reader: Reader, loaded: Pipeline | None, opened: ExitStack) -> Summary:
@@ -148,21 +190,22 @@ class Job:
         else:
             first, chunks, more = first_rows(chunks, reader.live)
         if loaded is None:
-            if self.target is None:
-                raise ValueError(f"`target` is missing; the columns are: {listed(reader.names)}")
-            pipeline = self._begin(reader, first, self.target, growing=more or self.follow)
+            pipeline = self._begin(reader, first, growing=more or self.follow)
         else:
             pipeline = loaded
-            check_columns(pipeline, reader)
+            _refuse_other_columns(pipeline, reader)
         pipeline.report_to(self._doing)
         summary = Summary(pipeline, unit=reader.unit)
-        self._introduce(reader, summary, loaded is not None)
+        for sentence in introduced(pipeline, reader) if loaded is None else [self._resumed(pipeline, reader)]:
+            self._tell(summary, sentence)
         if self.out is not None:
-            after = None if loaded is None else pipeline.extra.get("out", {})
-            timed, ticketed = bool(pipeline.schema.time), bool(pipeline.schema.ticket)
-            judged = pipeline.request.run.alarms is not None
             self._writer = write_rows(
-                self.out, timed=timed, ticketed=ticketed, judged=judged, as_json=self.as_json, after=after
+                self.out,
+                timed=bool(pipeline.schema.time),
+                ticketed=bool(pipeline.schema.ticket),
+                judged=pipeline.judges,
+                as_json=self.as_json,
+                after=None if loaded is None else pipeline.extra.get("out", {}),
             )
             opened.callback(self._writer.close)
         self._doing("predicting the first rows")
@@ -188,7 +231,9 @@ class Job:
             self._writer.write(pipeline.outstanding())  # a continued run cuts them off: their rows have come then
         return summary
 
-    def _begin(self, reader: Reader, first: Chunk, target: str, growing: bool) -> Pipeline:
+    def _begin(self, reader: Reader, first: Chunk, growing: bool) -> Pipeline:
+        if self.target is None:
+            raise ValueError(f"`target` is missing; the columns are: {listed(reader.names)}")
         if not len(first):
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
@@ -196,26 +241,19 @@ class Job:
                 f"has a header but no rows; the columns are: {listed(reader.names)}" if reader.names else "has no rows"
             )
             raise RowsError(f"{self._name} {has}")
-        settings = dict(self.settings or {})
-        if self.schema is not None:
-            settings["schema"] = self.schema if isinstance(self.schema, Mapping) else read_schema(self.schema)
-        schema = recognize(first, target, self.inputs, self.ticket or "", growing=growing, **told_of_columns(settings))
+        known = told_of_columns(self.settings)
+        schema = recognize(first, self.target, self.inputs, self.ticket or "", growing=growing, **known)
         self._doing("loading compiled code; after an installation, compiling")
-        return Pipeline(schema, self.model, settings, self.lags, self.horizon)
+        return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
     @property
     def _name(self) -> str:
         return "the data frame" if is_frame(self.source) else str(self.source)
 
-    def _introduce(self, reader: Reader, summary: Summary, continued: bool) -> None:
-        pipeline = summary.pipeline
-        if continued:
-            again = getattr(reader, "passed", 0)
-            where = f"after {reader.unit} {again}" if again else "at its first row"
-            self._tell(summary, f"resuming after {pipeline.rows} rows, in {self._name} {where}")
-            return
-        for sentence in introduced(pipeline, getattr(reader, "headless", False)):
-            self._tell(summary, sentence)
+    def _resumed(self, pipeline: Pipeline, reader: Reader) -> str:
+        passed = getattr(reader, "passed", 0)
+        where = f"after {reader.unit} {passed}" if passed else "at its first row"
+        return f"resuming after {pipeline.rows} rows, in {self._name} {where}"
 
     def _tell(self, summary: Summary, sentence: str) -> None:
         summary.notes.append(sentence)
@@ -292,3 +330,43 @@ class Job:
             if self._writer is not None and str(self.out) != "-":
                 pipeline.extra["out"] = self._writer.written()
             pipeline.save(place)
+
+
+def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chunk], bool]:
+    """The first rows together, on which it is decided what the columns are, the chunks after them, and whether
+    others may come: a pipe that has ended is a table.
+    """
+    gathered: list[Chunk] = []
+    rows, more = 0, True
+    try:
+        while rows < LOOK:
+            chunk = next(chunks)
+            if not len(chunk) and live and rows:
+                break
+            gathered.append(chunk)
+            rows += len(chunk)
+    except StopIteration:
+        more = False
+    except RowsError as error:
+        if not rows:
+            raise
+        chunks, more = _fails(error), False
+    return Chunk.joined(gathered), chunks, more
+
+
+def _fails(error: RowsError) -> Iterator[Chunk]:
+    """The end of a source in which the rows before the error are used first."""
+    raise error
+    yield
+
+
+def _refuse_other_columns(pipeline: Pipeline, reader: Reader) -> None:
+    """Refuse a source without the columns of the run that it continues."""
+    needed = pipeline.schema.needed
+    missing = [name for name in needed if name not in reader.names]
+    if missing and (not reader.sparse or len(missing) == len(needed)):
+        raise RowsError(
+            f"the columns have changed: {listed([repr(name) for name in missing])} "
+            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}; the source has "
+            f"{listed(reader.names)}"
+        )

@@ -11,16 +11,16 @@ import numpy as np
 from streamgp.contract import passing, snapshot
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import part
+from streamgp.contract.ladder import BELOW, LOG_DENSITY
 from streamgp.contract.lanes import ISSUE, LEARN, ONE
 from streamgp.contract.loading import model_of
 from streamgp.contract.prediction import Prediction, bare
 from streamgp.contract.waiting import Tickets
 from streamgp.job import told
 from streamgp.job.ahead import compile_ahead
-from streamgp.job.building import checked_lags, stream_model
 from streamgp.job.changes import Changes
 from streamgp.job.refused import Refused
-from streamgp.job.request import AUTO, Request
+from streamgp.job.request import AUTO, Request, checked_lags, stream_model
 from streamgp.job.scores import RunningScores
 from streamgp.job.told import asked, model_with, uses_time
 from streamgp.job.yardsticks import Yardsticks
@@ -134,23 +134,21 @@ class Pipeline:
             time: (n,) times, if models forget by time.
             moments: (n,) times for people.
         """
-        p, learned, said = self._learn(X, y, time)
-        predicted = self._counted(p, y, learned, said)
+        predicted = self._counted(y, *self._learn(X, y, time))
         self.changes.add(X, predicted.observed, predicted.mean, predicted.row, moments)
         return predicted
 
-    def _counted(self, p: Prediction, y: FloatArray, learned: FloatArray, rows: FloatArray) -> PredictedRows:
+    def _counted(self, y: FloatArray, p: Prediction, learned: FloatArray, rows: FloatArray) -> PredictedRows:
         """Predictions of rows that come next and were learned, scored.
 
         Args:
-            p: of n rows.
             y: (n,) their targets.
-            learned: (n,) the same as the model took them.
+            p: of n rows.
+            learned: (n,) the targets as the model took them.
             rows: (n, width) what yardsticks keep of them.
         """
         numbers = np.arange(self.rows + 1, self.rows + len(y) + 1)
-        columns = self._columns(p, numbers, self.refused.take(y, learned, self.rows + 1), rows)
-        predicted = self._judged(columns._replace(learned=learned))
+        predicted = self._columns(p, numbers, self.refused.take(y, learned, self.rows + 1), rows, learned)
         self.rows += len(y)
         self.scores.add(predicted)
         return predicted
@@ -163,7 +161,9 @@ class Pipeline:
         learned: FloatArray = self.model._last_targets[:, 0]
         return p, learned, self.yardsticks.track(X, learned)
 
-    def _columns(self, p: Any, row: np.ndarray, y: FloatArray, rows: FloatArray) -> PredictedRows:
+    def _columns(
+        self, p: Any, row: np.ndarray, y: FloatArray, rows: FloatArray, learned: FloatArray | None = None
+    ) -> PredictedRows:
         """Predictions in columns, scored; NaN where there was nothing to predict from.
 
         That is in the first rows of a horizon, and, where past targets are needed, in all before one is known.
@@ -173,21 +173,24 @@ class Pipeline:
             row: (n,) their numbers.
             y: (n,) their targets, NaN where unknown.
             rows: (n, width) what yardsticks keep of them.
+            learned: (n,) the targets as the model took them; None: as they are.
         """
         known = self.yardsticks.known(rows, past=bool(self.lags) or self.request.model == AUTO)
         if not known.all():
             p = p._each(lambda column: np.where(known, column, np.nan) if column.dtype.kind == "f" else column)
-        density, pit = p.law.ladder(p).scored(y - p.mean)
+        ladder, error = p.law.ladder(p), y - p.mean
+        density, pit = ladder.evaluated(LOG_DENSITY, error), ladder.evaluated(BELOW, error)
         columns = p.lower, p.upper, p.std, density, *p.raw.interval(self.level), pit
         if (unknown := np.isinf(p.std)).any():  # before a scale is known there is nothing to write or to score
             columns = tuple(np.where(unknown, np.nan, column) for column in columns)
         lower, upper, std, *scored = columns
-        predicted = PredictedRows(row, None, p.mean, lower, upper, std, y, *scored)._replace(
-            yardsticks=self.yardsticks.said(rows)
-        )
-        if self.judges and p.alarm is not None:
-            return predicted._replace(p_value=np.exp(-p.surprise), alarm=p.alarm.tolist())
-        return predicted
+        predicted = PredictedRows(row, None, p.mean, lower, upper, std, y, *scored)
+        predicted = predicted._replace(yardsticks=self.yardsticks.said(rows), learned=learned)
+        if not self.judges:
+            return predicted
+        if p.alarm is None:
+            return predicted._replace(p_value=np.full(len(row), np.nan), alarm=[""] * len(row))
+        return predicted._replace(p_value=np.exp(-p.surprise), alarm=p.alarm.tolist())
 
     def _strike_out(self) -> None:
         """Learn and score the first rows again if fill values are among them that could not be told when they came."""
@@ -210,7 +213,7 @@ class Pipeline:
         missing = np.full(h - len(coming), np.nan)  # before the first rows
         p = coming._each(lambda column: np.concatenate([missing, column.reshape(-1)]))
         predicted = self._columns(p, numbers, np.full(h, np.nan), rows)
-        return predicted._replace(yardsticks=np.full_like(predicted.yardsticks, np.nan))
+        return predicted._replace(yardsticks=np.full_like(predicted.yardsticks, np.nan), p_value=None, alarm=None)
 
     # Late targets, under the tickets of a column.
 
@@ -240,7 +243,7 @@ class Pipeline:
                     late.issue(name, lines[0])
                     p, kept = self._told(lines)
             y = self.refused.take(y, learned, int(number[0]))
-            predicted = self._judged(self._columns(p, number, y, kept)._replace(learned=learned))
+            predicted = self._columns(p, number, y, kept, learned)
             if comes:
                 self.times.add(None if rows.times is None else rows.times[i : i + 1], 1)
                 scored.append(predicted._replace(row=np.array([before + len(scored)])))
@@ -258,15 +261,7 @@ class Pipeline:
     def _nothing(self) -> PredictedRows:
         """The prediction of no rows."""
         none = np.empty(0)
-        return self._judged(
-            self._columns(passing.nothing(self.model), np.arange(0), none, self.yardsticks.none)._replace(learned=none)
-        )
-
-    def _judged(self, predicted: PredictedRows) -> PredictedRows:
-        """The same with columns for alarms, where the run judges rows."""
-        if not self.judges or predicted.alarm is not None:
-            return predicted
-        return predicted._replace(p_value=np.full(len(predicted.row), np.nan), alarm=[""] * len(predicted.row))
+        return self._columns(passing.nothing(self.model), np.arange(0), none, self.yardsticks.none, none)
 
     # Late targets, of rows that whoever asks keeps.
 
@@ -298,7 +293,7 @@ class Pipeline:
             advance: whether they come, in this order; if not, each goes into the memory, and out again.
         """
         model, conditions, at = self.model, None, np.full(len(X), np.nan)
-        if time is not None and (model._moment() is not None or not model._needs_time):  # others forget by targets
+        if time is not None and (model._moment is not None or not model._needs_time):  # others forget by targets
             at, conditions = time, passing.conditions_at(model, time, len(X), many=True)
         passing.refuse_unfit(model, X, many=True)
         width = model._kept_width
@@ -312,7 +307,7 @@ class Pipeline:
             line[width:] = columns[: self._said, 0, 0]
             if undo is not None:
                 undo()
-        return np.hstack([self.yardsticks.issue(X, advance=advance), X, at[:, None], waits])
+        return np.hstack([self.yardsticks.issue(X), X, at[:, None], waits])
 
     def issued(self, lines: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -322,7 +317,7 @@ class Pipeline:
         """
         p, kept = self._told(lines)
         unknown = np.full(len(lines), np.nan)
-        return self._judged(self._columns(p, np.zeros(len(lines), dtype=int), unknown, kept))
+        return self._columns(p, np.zeros(len(lines), dtype=int), unknown, kept)
 
     def _told(self, lines: FloatArray) -> tuple[Prediction, FloatArray]:
         """What was predicted of rows that wait, and what yardsticks keep of them."""
@@ -358,7 +353,7 @@ class Pipeline:
         """
         time, (p, kept) = self._moments([""] * len(y) if times is None else times), self._told(lines)
         self.refused.leave_first()
-        self.scored = self._counted(p, y, self._learn_late(lines, y, time), kept)
+        self.scored = self._counted(y, p, self._learn_late(lines, y, time), kept)
         self.times.add(times, len(y))
         self._mark_events()
         return self.scored
@@ -367,7 +362,7 @@ class Pipeline:
         """Learn rows that wait; their targets as the model learned them."""
         model, learned = self.model, np.empty(len(y))
         kept, own, at, waits, _ = self._parts_of(lines)
-        if (moment := model._moment()) is not None:  # what a kernel over time learns is of the time of the row
+        if (moment := model._moment) is not None:  # what a kernel over time learns is of the time of the row
             time = np.fmax(at[:, 0], moment.learned)
         for t in range(len(y)):
             Y = y[t : t + 1, None].copy()
@@ -384,7 +379,7 @@ class Pipeline:
     @property
     def kept(self) -> tuple[Kept, ...]:
         """What is counted beside the model, to be saved."""
-        return *self.yardsticks.kept, self.scores, self.changes, self.refused, self.times
+        return self.yardsticks, self.scores, self.changes, self.refused, self.times
 
     def contents(self) -> snapshot.Contents:
         """What a snapshot of the run has."""
@@ -492,11 +487,6 @@ class Pipeline:
         if (model := model_with(self.model, "doing")) is not None:
             model.doing = doing
 
-    def is_calm(self, rows: int) -> bool:
-        """Whether this many more rows are learned without anything being built, tuned or learned again."""
-        look, model = self.refused.next_look(self.rows), model_with(self.model, "next_change")
-        return model is not None and model.next_change > model.rows_seen + rows and not 0 < look <= rows
-
     @property
     def chosen(self) -> Any:
         """Which models were chosen on the first rows, and why; None before."""
@@ -533,19 +523,21 @@ class Pipeline:
         return self.request.run.alarms is not None
 
     @property
-    def events(self) -> list[Alarm]:
-        """Abnormal rows."""
-        return asked(self.model, "events") if self.judges else []
-
-    @property
     def alarms(self) -> list[tuple[int, str]]:
         """Where rows were abnormal: the number of the row, and a sentence."""
-        return [(one.row + 1, told.of_alarm(one, self.encoder.input_names)) for one in self.events]
+        return self._in_words(self._events)
 
     def strangest(self, most: int = 10) -> list[tuple[int, str]]:
         """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
-        ordered = sorted(self.events, key=lambda alarm: -alarm.surprise)[:most]
-        return [(one.row + 1, told.of_alarm(one, self.encoder.input_names)) for one in ordered]
+        return self._in_words(sorted(self._events, key=lambda alarm: -alarm.surprise)[:most])
+
+    def _in_words(self, events: list[Alarm]) -> list[tuple[int, str]]:
+        return [(one.row + 1, told.of_alarm(one, self.encoder.input_names)) for one in events]
+
+    @property
+    def _events(self) -> list[Alarm]:
+        """Abnormal rows."""
+        return asked(self.model, "events") if self.judges else []
 
     @property
     def alarm_counts(self) -> dict[str, int]:
@@ -578,7 +570,7 @@ class Pipeline:
             return
         if self.judges and self._marked != (count := sum(self.alarm_counts.values())):
             self._marked = count
-            self.times.mark(one.row + 1 for one in self.events)
+            self.times.mark(one.row + 1 for one in self._events)
         for change in self.changes.found:
             self.times.keep(change.row, change.moment)
 

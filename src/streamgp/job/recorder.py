@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.tally import Buckets, counted, scored
-from streamgp.job.observer import Block, Observer
+from streamgp.job.job import Block, Observer
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.told import relevance
 from streamgp.settings import FloatArray
 
 LEAST = ("observed_low", "mean_low", "lower")
@@ -37,23 +36,9 @@ class Recorder(Observer):
         self.samples: list[dict[str, Any]] = []
         self._sample_every, self._looks = 1, 0
 
-    @property
-    def rows(self) -> int:
-        return self.columns.rows
-
-    @property
-    def stride(self) -> int:
-        """Rows of a bucket."""
-        return self.columns.stride
-
-    @property
-    def used(self) -> int:
-        """Buckets that have rows."""
-        return self.columns.used
-
     def block(self, block: Block) -> None:
         predicted, pipeline = block.predicted, block.pipeline
-        n, rows, stride = len(predicted.row), self.rows, self.stride
+        n, rows, stride = len(predicted.row), self.columns.rows, self.columns.stride
         if n == 0:
             return
         if rows == 0:
@@ -65,9 +50,9 @@ class Recorder(Observer):
             raw_sums=counted(y, mean, raw_lower, raw_upper),
             **dict(zip((*LEAST, *MOST), (y, mean, lower, y, mean, upper), strict=True)),
         )
-        self.times = self.times[:: self.stride // stride]
+        self.times = self.times[:: self.columns.stride // stride]
         if predicted.time is not None:
-            self.times += predicted.time[-rows % self.stride :: self.stride]
+            self.times += predicted.time[-rows % self.columns.stride :: self.columns.stride]
         pit = predicted.pit[np.isfinite(predicted.pit)]
         self.pit += np.histogram(pit, bins=PIT_BINS, range=(0.0, 1.0))[0]
         self.covered += np.sum(np.abs(2.0 * pit[:, None] - 1.0) <= LEVELS, axis=0)
@@ -86,7 +71,6 @@ class Recorder(Observer):
                 "size": model.size,
                 "microseconds": microseconds,
                 "hyperparameters": named,
-                "relevance": relevance(model).copy(),
                 "weights": {name: np.array([weight]) for name, weight in pipeline.weights.items()},
             }
         )
@@ -109,28 +93,22 @@ class Recorder(Observer):
         Args:
             rows: over how many; at least one bucket.
         """
-        width = max(1, rows // self.stride)
+        width = max(1, rows // self.columns.stride)
         own, raw = (scored(_moving(self.columns[name], width)) for name in ("sums", "raw_sums"))
         return {"rmse": own.rmse, "coverage": own.coverage, "raw_coverage": raw.coverage}
 
     def paths(self) -> dict[str, FloatArray]:
         """How every hyperparameter of the present model has moved, (samples, numbers); NaN where it had others."""
-        return self._stacked(lambda sample: sample["hyperparameters"])
-
-    def relevance(self) -> FloatArray:
-        """How much every input has counted, (samples, inputs)."""
-        return self._stacked(lambda sample: {"relevance": sample["relevance"]}).get("relevance", np.zeros((0, 0)))
+        return self._stacked("hyperparameters")
 
     def weights(self) -> dict[str, FloatArray]:
         """The weight of every model, (samples,); NaN before it was chosen."""
-        return {name: values[:, 0] for name, values in self._stacked(lambda sample: sample["weights"]).items()}
+        return {name: values[:, 0] for name, values in self._stacked("weights").items()}
 
-    def _stacked(self, part: Any) -> dict[str, FloatArray]:
-        if not self.samples:
-            return {}
-        result = {}
-        for name, last in part(self.samples[-1]).items():
-            rows = [part(sample).get(name, np.zeros(0)) for sample in self.samples]
+    def _stacked(self, part: str) -> dict[str, FloatArray]:
+        result: dict[str, FloatArray] = {}
+        for name, last in self.samples[-1][part].items() if self.samples else ():
+            rows = [sample[part].get(name, np.zeros(0)) for sample in self.samples]
             nothing = np.full(last.shape, np.nan)
             result[name] = np.array([row if row.shape == last.shape else nothing for row in rows])
         return result

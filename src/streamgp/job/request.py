@@ -1,23 +1,31 @@
-"""What was asked for: a model, its settings and those of the run, checked before the first row."""
+"""What was asked for, a model, its settings and those of the run, checked before the first row; and that model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
+from streamgp.auto import features
+from streamgp.auto.auto import Auto
 from streamgp.auto.candidates import CANDIDATES, DEFAULT, candidate, seconds
 from streamgp.auto.forest import without_trees
-from streamgp.contract.model import StreamModel
+from streamgp.auto.tuned import Tuned
+from streamgp.contract.model import Shape, StreamModel
 from streamgp.job.named import kind_by_name, model_by_name, value_of
 from streamgp.settings import Configured, Setting, nearest, one_of, optional, probability, switch, whole
+from streamgp.tables.columns import Schema
 from streamgp.tables.declared import declared_columns
 from streamgp.tables.numbers import MARKS
-from streamgp.wrappers.alarms import rate_of
+from streamgp.tables.source import RowsError
+from streamgp.wrappers.ahead import Ahead
+from streamgp.wrappers.alarms import Alarms, rate_of
+from streamgp.wrappers.lagged import Lagged
 
 AUTO = "auto"
 MOST_PENDING = 100_000  # rows that wait for their targets
+MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
+DEFAULT_LAGS = 10  # ahead of time, or where the target's own past is all there is to predict from
 FOR_AUTO = {  # settings of a run that other models do not have
     "budget": "which chooses its models by it; {} takes the time that its settings need, such as its capacity",
     "trees": "which has them among its experts; {} is a model of its own",
@@ -97,7 +105,6 @@ class RunSettings(Configured):
         self.alarms, self.schema, self.trees = alarms, schema, trees
 
 
-@dataclass(frozen=True)
 class Request:
     """What was asked for.
 
@@ -108,20 +115,17 @@ class Request:
         late: targets may come in later rows than their own.
     """
 
-    model: str = AUTO
-    settings: dict[str, Any] = field(default_factory=dict)
-    horizon: int = 0
-    late: bool = False
-    run: RunSettings = field(init=False, repr=False, compare=False)  # those that are not the model's
-
-    def __post_init__(self) -> None:
-        if self.model != AUTO:
-            kind_by_name(self.model)  # before anything is compiled
-        given = {key: value_of(value) for key, value in self.settings.items() if key in run_settings(self.model)}
-        object.__setattr__(self, "run", RunSettings(**given))
-        if "pending" in given and not self.late:
+    def __init__(
+        self, model: str = AUTO, settings: Mapping[str, Any] | None = None, horizon: int = 0, late: bool = False
+    ) -> None:
+        self.model, self.settings, self.horizon, self.late = model, dict(settings or {}), horizon, late
+        if model != AUTO:
+            kind_by_name(model)  # before anything is compiled
+        given = {key: value_of(value) for key, value in self.settings.items() if key in run_settings(model)}
+        self.run = RunSettings(**given)  # those that are not the model's
+        if "pending" in given and not late:
             raise ValueError("pending counts rows whose targets come late; it needs `ticket`")
-        known = setting_names(self.model)
+        known = setting_names(model)
         for name, why in FOR_AUTO.items():
             if name in self.settings and name not in known:
                 raise ValueError(f"`{name}` is for auto, {why.format(self.model)}")
@@ -177,7 +181,7 @@ def told_of_columns(settings: Mapping[str, Any] | None) -> dict[str, Any]:
 def setting_names(model: str) -> set[str]:
     """The settings that a run with a model, or with auto, can be given."""
     if model == AUTO:
-        own = {"prior"}.union(name for entry in CANDIDATES.values() for name in entry.settings)
+        own = {"prior"}.union(*CANDIDATES.values())
     else:
         own = set(Configured.registry[model].setting_names()) if model in Configured.registry else set()
     return own.union(run_settings(model))
@@ -191,3 +195,69 @@ def run_settings(model: str) -> set[str]:
 def _remembers(model: StreamModel) -> bool:
     settings = model.get_params()
     return settings.get("depth", 1) > 1 or any(name in settings for name in ("units", "reservoir", "encoder"))
+
+
+def default_lags(schema: Schema, model: str, horizon: int) -> int:
+    """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
+    own = len(schema.input_names)
+    if model == AUTO:
+        return features.default_lags(own, schema.seasons, horizon)
+    return 0 if own and not horizon else DEFAULT_LAGS
+
+
+def checked_lags(schema: Schema, request: Request, lags: int | None) -> int:
+    """How many past targets are inputs: those that were asked for, or the default."""
+    own = len(schema.input_names)
+    lags = default_lags(schema, request.model, request.horizon) if lags is None else whole("lags", lags, at_least=0)
+    if own + lags > MOST_INPUTS:
+        raise ValueError(
+            f"a row would have {own + lags} inputs ({own} of the columns, {lags} lags); the limit is {MOST_INPUTS}. "
+            "Select columns with `inputs`, or lower `lags`"
+        )
+    if own + lags == 0:
+        raise RowsError("nothing to predict from: the target is the only column in use; give `lags=10`, or `inputs`")
+    return lags
+
+
+def stream_model(schema: Schema, request: Request, lags: int) -> StreamModel:
+    """Return a model that predicts calibrated intervals, of the row or of one ``horizon`` rows ahead.
+
+    Whenever the target of a row comes, it is learned at the row that its prediction was made from.
+
+    Args:
+        schema: what the columns are.
+        request: which model, how, and how far ahead.
+        lags: past targets that are inputs.
+    """
+    own, run = len(schema.input_names), request.run
+    common: dict[str, Any] = {name: getattr(run, name) for name in ("level", "warmup", "tune", "drift", "screen")}
+    model: StreamModel
+    if request.model == AUTO:
+        candidates = request.own
+        prior = candidates.pop("prior", None)
+        common |= {"budget": run.budget, "trees": run.trees, "candidates": candidates or None}
+        model = Auto(lags=lags, prior=prior, seasons=list(schema.seasons), **common)
+    else:
+        model = Tuned(request.build(own + lags), **common)
+        model = Lagged(model, lags=lags) if lags else model
+    if request.horizon:
+        model = Ahead(model, horizon=request.horizon)
+    if run.alarms is not None:
+        model = Alarms(model, rate=run.alarms)
+    model._prepare(Shape(own, 1, certain=True))
+    if model._needs_time and not schema.time:
+        _refuse_no_time(request, model)
+    return model
+
+
+def _refuse_no_time(request: Request, model: StreamModel) -> NoReturn:
+    """Say what needs a column of times where there is none."""
+    which, instead = "a rate of alarms by time", "give `alarms` for each row, such as 1e-3"
+    if request.by_time:
+        which, instead = "half_life", "drop `half_life` to forget by rows"
+    elif model._moment is not None:
+        which, instead = "a kernel over time", "add the column, or drop `time`"
+    raise RowsError(
+        f"{which} needs a column that says when each row was observed, with dates or numbers, and there is none; "
+        f"{instead}"
+    )

@@ -12,12 +12,10 @@ import numpy as np
 from streamgp.contract import frames
 from streamgp.contract.frames import Origin
 from streamgp.contract.shown import draw, drawn_on, facts
-from streamgp.job.job import BadRowError, Job
-from streamgp.job.observer import Block, Observer
+from streamgp.job.job import BadRowError, Block, Job, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.summary import Summary
-from streamgp.tables.formats import Chunk
-from streamgp.tables.framed import FrameReader
+from streamgp.tables.formats import Chunk, FrameReader
 from streamgp.tables.source import RowsError
 from streamgp.tables.writing import PredictedRows
 

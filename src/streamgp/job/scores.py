@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ from streamgp.tables.writing import PredictedRows
 START_UP = 500  # first rows that are scored on their own
 PARTS = ("start_up", "steady")
 OWN = 2  # scores of a run before those of its yardsticks: with its calibrated intervals, and with its model's own
-# What counts of predicted rows.
-COUNTED = attrgetter("row", "observed", "mean", "lower", "upper", "log_density", "raw_lower", "raw_upper", "yardsticks")
 WINDOW = 1000  # rows over which coverage has to hold, too
-TOGETHER = 256  # rows that are added up at once
+TOGETHER = 256  # single rows that are added up at once
 COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
 
@@ -48,15 +45,12 @@ class RunningScores(Kept):
         # After the first rows: rows of the present window and targets within their intervals, and of the window before
         # it with the least coverage this, and its last row; row 0: there was none.
         self._windows = np.zeros(4)
-        self._waiting: list[tuple[FloatArray, ...]] = []  # blocks that are not in the sums yet
-        self._rows_waiting = 0
+        self._waiting: list[PredictedRows] = []  # not in the sums yet
 
     def add(self, predicted: PredictedRows) -> None:
-        """Count a block of predictions, beside those of the yardsticks; several small blocks are added up at once."""
-        learned = predicted.observed if predicted.learned is None else predicted.learned
-        self._waiting.append((*COUNTED(predicted), learned))
-        self._rows_waiting += len(predicted.row)
-        if self._rows_waiting >= TOGETHER:
+        """Count a block of predictions, beside those of the yardsticks; single rows are added up together."""
+        self._waiting.append(predicted)
+        if len(predicted.row) > 1 or len(self._waiting) == TOGETHER:
             self._add_waiting()
 
     @property
@@ -68,17 +62,17 @@ class RunningScores(Kept):
     def _add_waiting(self) -> None:
         if not self._waiting:
             return
-        row, y, mean, lower, upper, density, raw, raw_upper, yardsticks, learned = map(
-            np.concatenate, zip(*self._waiting, strict=True)
-        )
-        self._waiting, self._rows_waiting = [], 0
+        rows = PredictedRows.joined(self._waiting)
+        row, y, mean, lower, upper = rows.row, rows.observed, rows.mean, rows.lower, rows.upper
+        yardsticks, learned = np.asarray(rows.yardsticks), y if rows.learned is None else rows.learned
+        self._waiting = []
         usable = np.logical_and.accumulate(np.isfinite(yardsticks), axis=1)
         known = np.isfinite(mean) & np.isfinite(y) & ~np.isnan(lower)
         part, first = (row > START_UP).astype(np.int64), usable.sum(axis=1)
         table = [
-            counted(y, mean, lower, upper, density, known=known),
+            counted(y, mean, lower, upper, rows.log_density, known=known),
             # a model without a variance has no interval of its own, and the first rows have no scale
-            counted(y, mean, raw, raw_upper, known=known & ~np.isnan(raw)),
+            counted(y, mean, rows.raw_lower, rows.raw_upper, known=known & ~np.isnan(rows.raw_lower)),
             *(counted(y, column, known=known & says) for column, says in zip(yardsticks.T, usable.T, strict=True)),
         ]
         np.add.at(self._sums, (part, first), np.stack(table, axis=1))  # one row after the other, however they are cut
@@ -111,14 +105,6 @@ class RunningScores(Kept):
     @property
     def rows(self) -> int:
         return int(self._all[0].rows)
-
-    @property
-    def rmse(self) -> float:
-        return float(self._all[0].rmse)
-
-    @property
-    def coverage(self) -> float:
-        return float(self._all[0].coverage)
 
     @property
     @np.errstate(over="ignore", invalid="ignore")

@@ -125,15 +125,15 @@ class Summary:
         return {"row": row, **when, "event": sentence}
 
 
-def introduced(pipeline: Pipeline, headless: bool) -> list[str]:
+def introduced(pipeline: Pipeline, reader: object = None) -> list[str]:
     """What was recognized in a table, before its rows are predicted.
 
     Args:
         pipeline: that is about to begin.
-        headless: whether the table has no header.
+        reader: of the table.
     """
     told = pipeline.encoder.sentences()
-    if headless:
+    if getattr(reader, "headless", False):
         told.append("no header row; naming columns 1, 2, ...")
     if pipeline.lags:
         first, last = pipeline.input_names[-pipeline.lags], pipeline.input_names[-1]

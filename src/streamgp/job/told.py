@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.model import StreamModel
+from streamgp.contract.within import family
 from streamgp.job.changes import StreamChange
 from streamgp.job.scores import shown
 from streamgp.settings import FloatArray
@@ -31,7 +32,7 @@ def model_with(model: StreamModel, name: str) -> Any:
         model: the outermost one.
         name: of what can be read of models, such as "chosen", "weights" or "upcoming".
     """
-    return next((one for one in model._family() if hasattr(type(one), name)), None)
+    return next((one for one in family(model) if hasattr(type(one), name)), None)
 
 
 def asked(model: StreamModel, name: str) -> Any:
@@ -85,7 +86,7 @@ def relevance(model: StreamModel) -> FloatArray:
 def importance(model: StreamModel, encoder: RowEncoder, inputs: Sequence[str]) -> dict[str, float]:
     """How much each column counts, as shares, the largest first; empty where models cannot tell.
 
-    Of auto by how far predictions of the last rows move (auto/importance.py), of other models by lengthscales. It takes
+    Of auto by how far predictions of the last rows move, of other models by lengthscales. It takes
     as long as a few thousand predictions.
 
     Args:
@@ -93,7 +94,7 @@ def importance(model: StreamModel, encoder: RowEncoder, inputs: Sequence[str]) -
         encoder: of its rows.
         inputs: the names of the model's inputs, those of the encoder first, then past targets.
     """
-    columns, past = [encoder.source_of(name) for name in encoder.input_names], f"past {encoder.schema.target}"
+    columns, past = encoder.input_sources, f"past {encoder.schema.target}"
     if (auto := model_with(model, "importance")) is not None:
         names = list(dict.fromkeys(columns))
         groups = [[i for i, one in enumerate(columns) if one == name] for name in names]

@@ -122,21 +122,21 @@ class Yardsticks(Kept):
         self._line = LeastSquares(own + lags) if own + lags <= MOST_INPUTS else None
         self.names = [PREVIOUS, *([LINE] * (self._line is not None)), *(f"value {back} rows ago" for back in backs)]
         self._last = np.full(max(lags, 1), np.nan)  # targets, the newest first; a missing one is as the one before
-        self._rows = np.zeros(2, dtype=np.int64)  # so far: those whose targets have come, or are missing; and issued
+        self._rows = np.zeros(2, dtype=np.int64)  # whose targets have come, or are missing; issued, with a horizon
         self._past = np.full(sum(backs), np.nan)  # rings of targets, a missing one as that of the season before
         self._rings = np.split(self._past, np.cumsum(backs)[:-1]) if backs else []
         width = len(self.names) + own + lags
         self.none = np.empty((0, width))  # what there is of no rows
         self._ahead = np.full((horizon, width), np.nan)  # a ring of what was made of the last rows
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        return super().arrays() | ({} if self._line is None else self._line.arrays())
+
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
         super().restore(tensors)
         require("rows", self._rows, at_least=0)
-
-    @property
-    def kept(self) -> tuple[Kept, ...]:
-        """All whose state is kept."""
-        return (self,) if self._line is None else (self, self._line)
+        if self._line is not None:
+            self._line.restore(tensors)
 
     def track(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """What is said of each row, (n, width), before it is learned.
@@ -152,27 +152,16 @@ class Yardsticks(Kept):
             self._advance(x)
         return rows
 
-    def issue(self, X: FloatArray, *, advance: bool) -> FloatArray:
-        """What is said of rows that would each come next, and the inputs of least squares, (n, width).
-
-        Args:
-            X: (n, d) inputs.
-            advance: whether they come, in this order.
-        """
+    def issue(self, X: FloatArray) -> FloatArray:
+        """What is said of rows that come in this order, or without a horizon each next, (n, width)."""
         rows = np.empty((len(X), self.none.shape[1]))
         for row, x in zip(rows, X, strict=True):
             row[:] = self._issued(x)
-            if advance:
-                self._advance(x)
+            self._advance(x)
         return rows
 
     def resolve(self, rows: FloatArray, y: FloatArray) -> None:
-        """Learn rows whose targets have come.
-
-        Args:
-            rows: (n, width) of ``issue``.
-            y: (n,) targets, NaN where missing.
-        """
+        """Learn rows of ``issue`` whose targets, (n,), have come; NaN: they are missing."""
         for row, target in zip(rows, y.tolist(), strict=True):
             self._learn(row, target)
 
@@ -185,12 +174,7 @@ class Yardsticks(Kept):
         return rows[:, : len(self.names)]
 
     def known(self, rows: FloatArray, past: bool) -> np.ndarray:
-        """Of which rows of ``issue`` something was known when they were predicted.
-
-        Args:
-            rows: (n, width).
-            past: whether a target has to be.
-        """
+        """Of which rows of ``issue``, (n, width), something was known; past: for which a target has to be."""
         return np.asarray(~np.isnan(rows[:, 0 if past else len(self.names)]))
 
     def _issued(self, x: FloatArray) -> FloatArray:
@@ -221,7 +205,7 @@ class Yardsticks(Kept):
         self._rows[0] += 1
 
     def _advance(self, x: FloatArray) -> None:
-        """A row has come, from which a later one is predicted."""
+        """With a horizon, a row has come from which a later one is predicted."""
         if self._horizon:
             self._ahead[self._rows[1] % self._horizon] = self._made(x)
-        self._rows[1] += 1
+            self._rows[1] += 1
