@@ -3,8 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.tables import BadRow, Chunk, RowEncoder, RowsError, Schema, recognize
+from streamgp.tables.columns import Schema
 from streamgp.tables.dates import TimeReader, as_iso, form_of
+from streamgp.tables.encoding import RowEncoder
+from streamgp.tables.formats import BadRow, Chunk
+from streamgp.tables.recognizing import recognize
+from streamgp.tables.source import RowsError
 
 
 def chunk(**columns):

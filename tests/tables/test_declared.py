@@ -11,14 +11,9 @@ import pytest
 from streamgp.tables.columns import Schema
 from streamgp.tables.declared import as_toml, declared_columns, misspelled, read_schema
 from streamgp.tables.encoding import RowEncoder
-from streamgp.tables.formats import Chunk
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import RowsError
-
-
-def chunk(**columns):
-    return Chunk(columns, list(range(2, 2 + len(next(iter(columns.values()))))))
-
+from tests.tables.test_columns import chunk
 
 ROWS = {
     "t": ["14.8 °C", "n/a", "-999", "15.1 °C"],

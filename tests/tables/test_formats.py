@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-from streamgp.tables import BadRow, RowsError, formats, read_rows, source
-from streamgp.tables.source import OtherSourceError, lines_to_pass
+from streamgp.tables import formats, source
+from streamgp.tables.formats import BadRow, read_rows
+from streamgp.tables.source import OtherSourceError, RowsError, lines_to_pass
 
 
 def everything(reader):

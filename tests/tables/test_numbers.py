@@ -9,8 +9,11 @@ import pytest
 
 from streamgp.job import Job
 from streamgp.job.comparison import compare_models
-from streamgp.tables import RowEncoder, RowsError, Schema, recognize
+from streamgp.tables.columns import Schema
+from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.numbers import as_number
+from streamgp.tables.recognizing import recognize
+from streamgp.tables.source import RowsError
 from tests.cli.test_run import SMALL, streamgp
 from tests.tables.test_columns import chunk
 

@@ -7,15 +7,15 @@ more irrelevant columns leave the system's path as it was.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.compiled import MATRIX, NUMBER, VECTOR, WHOLE, as_written, compile_now
 from streamgp.settings import FloatArray, number, whole
-
-Array = NDArray
 
 START, DRIVE, NOISE, IRRELEVANT, TEST = range(1, 6)  # from 1: default_rng([seed, 0]) is default_rng(seed)
 
@@ -66,11 +66,9 @@ def mackey_glass(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int
         >>> series.X.shape, bool(series.X[1, 0] == series.Y[0])
         ((1000, 1), True)
     """
-    n = whole("n", n)
     history = 1.2 + draws(seed, START).uniform(-0.1, 0.1, 171)
-    x = np.empty(BURN_IN + n + 1)
-    iterate(_mackey_glass, history, 0.1, 10, x)
-    return one_step(np.tanh(x[BURN_IN:, None] - 1.0), ("x",), seed, noise_std, irrelevant)
+    x = _settled(_mackey_glass(history), n)
+    return one_step(np.tanh(x[:, None] - 1.0), ("x",), seed, noise_std, irrelevant)
 
 
 def henon(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -87,11 +85,8 @@ def henon(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -
         >>> henon(1000, irrelevant=1).inputs
         ('x', 'irrelevant1')
     """
-    n = whole("n", n)
-    start = draws(seed, START).uniform(-0.1, 0.1, 2)
-    x = np.empty(BURN_IN + n + 1)
-    iterate(_henon, start[0], start[1], x)
-    return one_step(x[BURN_IN:, None] * (SPREAD / HENON_SD), ("x",), seed, noise_std, irrelevant)
+    x = _settled(_henon(*draws(seed, START).uniform(-0.1, 0.1, 2).tolist()), n)
+    return one_step(x[:, None] * (SPREAD / HENON_SD), ("x",), seed, noise_std, irrelevant)
 
 
 def ikeda(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -110,11 +105,8 @@ def ikeda(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -
         >>> ikeda(1000).Y.shape
         (1000, 2)
     """
-    n = whole("n", n)
-    start = draws(seed, START).uniform(-0.1, 0.1, 2)
-    z = np.empty((BURN_IN + n + 1, 2))
-    iterate(_ikeda, start[0], start[1], z)
-    return one_step(np.tanh(z[BURN_IN:] - IKEDA_MEAN), ("re", "im"), seed, noise_std, irrelevant)
+    z = _settled(_ikeda(*draws(seed, START).uniform(-0.1, 0.1, 2).tolist()), n)
+    return one_step(np.tanh(z - IKEDA_MEAN), ("re", "im"), seed, noise_std, irrelevant)
 
 
 def lorenz(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -133,11 +125,8 @@ def lorenz(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) 
         >>> lorenz(1000).targets
         ('x', 'y', 'z')
     """
-    n = whole("n", n)
     start = np.array([5.0, 5.0, 20.0]) + draws(seed, START).uniform(-1.0, 1.0, 3)
-    states = np.empty((BURN_IN + n + 1, 3))
-    iterate(_lorenz, start, 0.1, states)
-    states = (states[BURN_IN:] - LORENZ_MEAN) * (SPREAD / LORENZ_SD)
+    states = (_settled(_lorenz(*start.tolist()), n) - LORENZ_MEAN) * (SPREAD / LORENZ_SD)
     return one_step(states, ("x", "y", "z"), seed, noise_std, irrelevant)
 
 
@@ -158,10 +147,12 @@ def np1(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> 
         >>> np1(1000).inputs
         ('d[t-2]', 'd[t-1]')
     """
-    n = whole("n", n)
-    d = np.full(n + 2, 0.1)
-    iterate(_np1, d)
-    return one_step(d[:, None], ("d",), seed, noise_std, irrelevant, lags=2)
+    d = [0.1, 0.1]
+    for _ in range(whole("n", n)):
+        before, last = d[-2:]
+        bump = math.exp(-last * last)
+        d.append((0.8 - 0.5 * bump) * last - (0.3 + 0.9 * bump) * before + 0.1 * math.sin(math.pi * last))
+    return one_step(np.array(d)[:, None], ("d",), seed, noise_std, irrelevant, lags=2)
 
 
 def np2(n: int, seed: int = 0, noise_std: float = 1.0, irrelevant: int = 0) -> Series:
@@ -181,9 +172,11 @@ def np2(n: int, seed: int = 0, noise_std: float = 1.0, irrelevant: int = 0) -> S
         (1000, 1)
     """
     u = draws(seed, DRIVE).normal(0.0, 0.25, whole("n", n))
-    d = np.empty(u.size)
-    iterate(_np2, u, 0.5, d)
-    return noisy_response(u[:, None], ("u",), d - NP2_MEAN, "d", seed, noise_std, irrelevant)
+    v, d = 0.5, []
+    for given in u.tolist():
+        v = 1.1 * math.exp(-abs(v)) + given
+        d.append(v * v)
+    return noisy_response(u[:, None], ("u",), np.array(d) - NP2_MEAN, "d", seed, noise_std, irrelevant)
 
 
 def narma10(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -206,10 +199,21 @@ def narma10(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0)
         >>> narma10(1000, noise_std=0.1, irrelevant=2).X.shape
         (1000, 3)
     """
-    u = draws(seed, DRIVE).uniform(0.0, 0.5, whole("n", n))
-    y = np.empty(u.size)
-    iterate(_narma10, u, y)
-    return noisy_response(4.0 * u[:, None] - 1.0, ("u",), y, "y", seed, noise_std, irrelevant)
+    u = draws(seed, DRIVE).uniform(0.0, 0.5, whole("n", n)).tolist()
+    y: list[float] = []
+    for t in range(len(u)):
+        last = y[-1] if y else 0.0
+        recent = 0.0
+        for value in y[-10:]:
+            recent += value
+        free = 0.3 * last + 0.05 * last * recent + 0.1
+        gain = 1.5 * u[t - 9] if t >= 9 else 0.0
+        # While all y are at most 1, the free response is at most 0.3 + 0.5 + 0.1: halving ends.
+        while free + gain * u[t] > 1.0:
+            u[t] *= 0.5
+        y.append(free + gain * u[t])
+    X = 4.0 * np.array(u)[:, None] - 1.0
+    return noisy_response(X, ("u",), np.array(y), "y", seed, noise_std, irrelevant)
 
 
 def channel_switch(
@@ -292,97 +296,58 @@ def _with_irrelevant(
     return Series(np.hstack([X, *columns]), Y.copy(), truth.copy(), names, targets)
 
 
-# The maps: chaotic, so that each has to take the same way on every processor.
+# Chaotic systems in plain Python: every processor rounds each operation alike, so that all take the same path.
 
 
-def iterate(steps: Any, *given: Any) -> None:
-    """Call a compiled function, which is loaded when it is first needed."""
-    compile_now(steps)
-    steps(*given)
+def _settled(orbit: Iterable[float | tuple[float, ...]], n: int) -> FloatArray:
+    """The states of n rows and their targets, after the burn-in."""
+    return np.array(list(islice(orbit, BURN_IN, BURN_IN + whole("n", n) + 1)))
 
 
-@as_written(VECTOR, NUMBER, WHOLE, VECTOR)
-def _mackey_glass(history: Array, step: float, keep: int, out: Array) -> None:
-    """Euler steps from a history of delay + 1 values, oldest first, every ``keep``-th of them into out.
-
-    The history is written over.
-    """
-    ring = history
-    newest = ring.size - 1
-    x = ring[newest]
-    for t in range(out.size):
+def _mackey_glass(history: FloatArray, step: float = 0.1, keep: int = 10) -> Iterator[float]:
+    """Euler steps from a history of delay + 1 values, oldest first; every ``keep``-th of them."""
+    past = deque(history.tolist())
+    x = past[-1]
+    while True:
         for _ in range(keep):
-            newest = newest + 1 if newest + 1 < ring.size else 0
-            delayed = ring[newest]
-            x += step * (0.2 * delayed / (1.0 + delayed**10) - 0.1 * x)
-            ring[newest] = x
-        out[t] = x
+            delayed = past.popleft()
+            square = delayed * delayed
+            fourth = square * square
+            x += step * (0.2 * delayed / (1.0 + square * (fourth * fourth)) - 0.1 * x)
+            past.append(x)
+        yield x
 
 
-@as_written(NUMBER, NUMBER, VECTOR)
-def _henon(x: float, y: float, out: Array) -> None:
-    for t in range(out.size):
+def _henon(x: float, y: float) -> Iterator[float]:
+    while True:
         x, y = 1.0 - 1.4 * x * x + y, 0.3 * x
-        out[t] = x
+        yield x
 
 
-@as_written(NUMBER, NUMBER, MATRIX)
-def _ikeda(re: float, im: float, out: Array) -> None:
-    for t in range(out.shape[0]):
+def _ikeda(re: float, im: float) -> Iterator[tuple[float, float]]:
+    while True:
         angle = 0.4 - 6.0 / (1.0 + re * re + im * im)
-        c, s = np.cos(angle), np.sin(angle)
+        c, s = math.cos(angle), math.sin(angle)
         re, im = 1.0 + 0.9 * (re * c - im * s), 0.9 * (re * s + im * c)
-        out[t, 0], out[t, 1] = re, im
+        yield re, im
 
 
-@as_written(VECTOR, NUMBER, MATRIX)
-def _lorenz(start: Array, step: float, out: Array) -> None:
+def _lorenz(x: float, y: float, z: float, step: float = 0.1) -> Iterator[tuple[float, float, float]]:
     """The classical Runge-Kutta rule of order 4."""
-    last = start
-    for t in range(out.shape[0]):
-        x, y, z = last[0], last[1], last[2]
+    while True:
+        at_x, at_y, at_z = x, y, z
         total_x = total_y = total_z = 0.0
-        for stage in range(4):
-            slope_x, slope_y, slope_z = 10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z
-            weight, length = 2.0 if stage == 1 or stage == 2 else 1.0, step if stage == 2 else 0.5 * step
+        for weight, length in ((1.0, 0.5 * step), (2.0, 0.5 * step), (2.0, step), (1.0, 0.0)):
+            slope_x, slope_y, slope_z = (
+                10.0 * (at_y - at_x),
+                at_x * (28.0 - at_z) - at_y,
+                at_x * at_y - 8.0 / 3.0 * at_z,
+            )
             total_x += weight * slope_x
             total_y += weight * slope_y
             total_z += weight * slope_z
-            x, y, z = last[0] + length * slope_x, last[1] + length * slope_y, last[2] + length * slope_z
-        row = out[t]
-        row[0] = last[0] + step / 6.0 * total_x
-        row[1] = last[1] + step / 6.0 * total_y
-        row[2] = last[2] + step / 6.0 * total_z
-        last = row
-
-
-@as_written(VECTOR)
-def _np1(d: Array) -> None:
-    """Go on from the first two values."""
-    for t in range(2, d.size):
-        last = d[t - 1]
-        bump = np.exp(-last * last)
-        d[t] = (0.8 - 0.5 * bump) * last - (0.3 + 0.9 * bump) * d[t - 2] + 0.1 * np.sin(np.pi * last)
-
-
-@as_written(VECTOR, NUMBER, VECTOR)
-def _np2(u: Array, v: float, d: Array) -> None:
-    for t in range(u.size):
-        v = 1.1 * np.exp(-abs(v)) + u[t]
-        d[t] = v * v
-
-
-@as_written(VECTOR, VECTOR)
-def _narma10(u: Array, y: Array) -> None:
-    """y[t] is the response after u[t]; inputs that would lift it above 1 are halved in place."""
-    for t in range(u.size):
-        last = y[t - 1] if t > 0 else 0.0
-        recent = 0.0
-        for i in range(max(t - 10, 0), t):
-            recent += y[i]
-        free = 0.3 * last + 0.05 * last * recent + 0.1
-        gain = 1.5 * u[t - 9] if t >= 9 else 0.0
-        # While all y are at most 1, the free response is at most 0.3 + 0.5 + 0.1: halving ends.
-        while free + gain * u[t] > 1.0:
-            u[t] *= 0.5
-        y[t] = free + gain * u[t]
+            at_x, at_y, at_z = x + length * slope_x, y + length * slope_y, z + length * slope_z
+        x += step / 6.0 * total_x
+        y += step / 6.0 * total_y
+        z += step / 6.0 * total_z
+        yield x, y, z

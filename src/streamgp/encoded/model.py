@@ -14,7 +14,7 @@ from streamgp.contract.model import Ability, StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.encoded.encoder import WindowEncoder
 from streamgp.settings import FloatArray
-from streamgp.wrappers.mapped import Affine, Mapped, MappedTrajectories
+from streamgp.wrappers.mapped import Affine, Mapped, MappedAnalysis, MappedTrajectories
 from streamgp.wrappers.outputs import EachOutput
 from streamgp.wrappers.units import SHARED_UNITS, Scaling
 
@@ -83,8 +83,6 @@ class Encoded(Mapped):
         self._target_shift = _vector("target_shift", target_shift)
         self._target_scale = _vector("target_scale", target_scale, positive=True)
 
-    # The state.
-
     def _each(self) -> list[StreamModel]:
         """The model within, or those of each output."""
         return self._within._models if isinstance(self._within, EachOutput) else self._models
@@ -107,13 +105,11 @@ class Encoded(Mapped):
         if self._d is None:
             self._window, self._rows = np.zeros((encoder.depth, d)), np.zeros(1, dtype=np.int64)
 
-    # Rows.
-
     def _inputs(self, X: FloatArray) -> FloatArray:
         return self._embedded([np.vstack([self._window[1:], row]) for row in self._standard(X)])
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return self._encoder.width + super()._kept_width
 
     def _pass(
@@ -156,8 +152,8 @@ class Encoded(Mapped):
     def _cannot(self, what: Ability, p: int = 1) -> str:
         return SHARED_UNITS if what == "weigh" and self._shared and p > 1 else super()._cannot(what, p)
 
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return _EmbeddedTrajectories(self, self._within._trajectories(count, steps), count)
+    def _analysis(self) -> MappedAnalysis:
+        return _EmbeddedAnalysis(self)
 
     def _standard(self, X: FloatArray) -> FloatArray:
         result: FloatArray = np.clip((X - self._scaling.input_shift) / self._scaling.input_scale, -MOST, MOST)
@@ -170,7 +166,6 @@ class Encoded(Mapped):
         require("window", self._window, at_least=-MOST, at_most=MOST)
         require("last_target", self._last_y)
         require("rows", self._rows, at_least=0)
-        super()._check_restored()
 
     def reset_memory(self) -> None:
         if self._d is not None:
@@ -181,10 +176,9 @@ class Encoded(Mapped):
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._scaling.input_shift + self._scaling.input_scale * self._window[-1], self._last_y.copy()
 
-    def _units(self) -> int:
+    @property
+    def _units(self) -> int:  # type: ignore[override]
         return self._encoder.width
-
-    # What can be read.
 
     @property
     def inner(self) -> Any:
@@ -197,6 +191,11 @@ class Encoded(Mapped):
         return 0 if self._d is None else int(self._rows[0])
 
     relevance = StreamModel.relevance  # embeddings are not inputs
+
+
+class _EmbeddedAnalysis(MappedAnalysis):
+    def trajectories(self, count: int, steps: int) -> Trajectories:
+        return _EmbeddedTrajectories(self.model, self.within.trajectories(count, steps), count)
 
 
 class _EmbeddedTrajectories(MappedTrajectories):

@@ -13,20 +13,12 @@ from streamgp.settings import FloatArray, number, whole
 
 
 class Rank(NamedTuple):
-    """One model beside the best.
-
-    Args:
-        name: of the model.
-        loss: its mean loss; small is good.
-        excess: how much more than the best one's.
-        low: lower end of a confidence interval of the excess.
-        high: upper end.
-    """
+    """One model beside the best."""
 
     name: str
-    loss: float
-    excess: float
-    low: float
+    loss: float  # its mean loss; small is good
+    excess: float  # how much more than the best one's
+    low: float  # ends of a confidence interval of the excess
     high: float
 
 

@@ -22,63 +22,41 @@ CYCLES = {"time of day": (DAY, 60.0, 0.5 * DAY), "day of week": (WEEK, 600.0, 2 
 
 
 class Column(NamedTuple):
-    """What a column is.
+    """What a column is."""
 
-    Args:
-        name: as in the table.
-        kind: "number", "category", "time", "ticket" or "ignored".
-        levels: of a category, the ones that have an input of their own.
-        note: why, or how its numbers are written, for whoever reads it.
-        decimal: the decimal mark of its numbers, "." or ","; "": none was seen.
-        form: the unit of its numbers, or how it writes times (of FORMS); "": neither.
-        missing: values that stand for missing ones.
-        closed: whether no other levels of a category join later.
-    """
+    name: str  # as in the table
+    kind: str  # "number", "category", "time", "ticket" or "ignored"
+    levels: tuple[str, ...] = ()  # of a category, those that have an input of their own
+    note: str = ""  # why, or how its numbers are written, for people
+    decimal: str = ""  # the decimal mark of its numbers, "." or ","; "": none was seen
+    form: str = ""  # the unit of its numbers, or how it writes times (of FORMS); "": neither
+    missing: tuple[str, ...] = ()  # values that stand for missing ones
+    closed: bool = False  # whether no other levels of a category join later
 
-    name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    note: str = ""
-    decimal: str = ""
-    form: str = ""
-    missing: tuple[str, ...] = ()
-    closed: bool = False
+    @property
+    def indicated(self) -> tuple[str, ...]:
+        """The levels that have an input; of two levels one input tells which."""
+        return self.levels[1:] if len(self.levels) == 2 else self.levels
 
     def inputs(self) -> list[str]:
         """The inputs that it becomes."""
-        if self.kind == "number":
-            return [self.name]
-        # Of two levels one input tells which.
-        return [f"{self.name}={level}" for level in self.levels[1 if len(self.levels) == 2 else 0 :]]
+        return [self.name] if self.kind == "number" else [f"{self.name}={level}" for level in self.indicated]
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What the columns of a table are, and which of them are used how.
+    """What the columns of a table are, and which of them are used how."""
 
-    Args:
-        columns: all that the table has, in its order.
-        target: the column to predict.
-        inputs: the columns to predict it from.
-        time: the column that says when; "" when there is none.
-        cycles: what of the time is an input.
-        seasons: rows of a day and of a week, where the time says so.
-        ticket: the column by which a row is known again when its target comes in a later one; "" when there is none.
-        time_parts: the columns that make up the time, such as year, month, day and hour; () where one column says it.
-        spare: inputs, the last ones, for levels of categories that appear later.
-        uneven: whether rows come at such times that the value of so many rows ago is not that of a season ago.
-    """
-
-    columns: tuple[Column, ...]
-    target: str
-    inputs: tuple[str, ...]
-    time: str = ""
-    cycles: tuple[str, ...] = ()
-    seasons: tuple[int, ...] = ()
-    ticket: str = ""
-    time_parts: tuple[str, ...] = ()
-    spare: int = 0
-    uneven: bool = False
+    columns: tuple[Column, ...]  # all that the table has, in its order
+    target: str  # the column to predict
+    inputs: tuple[str, ...]  # the columns to predict it from
+    time: str = ""  # the column that says when; "": there is none
+    cycles: tuple[str, ...] = ()  # what of the time is an input
+    seasons: tuple[int, ...] = ()  # rows of a day and of a week, where the time says so
+    ticket: str = ""  # the column by which a row is known again when its target comes in a later one; "": none
+    time_parts: tuple[str, ...] = ()  # columns that make up the time, such as year, month, day; (): one column says it
+    spare: int = 0  # inputs, the last ones, for levels of categories that appear later
+    uneven: bool = False  # whether so many rows ago is not a season ago, because rows do not come evenly
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -118,13 +96,11 @@ class Schema:
         own += [f"{cycle} ({part})" for cycle in self.cycles for part in ("sin", "cos")]
         return own + [f"{NEW_LEVEL} {k}" for k in range(1, self.spare + 1)]
 
-    def source_of(self, name: str) -> str:
-        """The column that an input was made of; of a cycle of the time its own name."""
-        for column in self.inputs:
-            if name in self.column(column).inputs():
-                return column
-        name = NEW_LEVEL if is_spare(name) else name
-        return name.removesuffix(" (sin)").removesuffix(" (cos)")
+    @property
+    def input_sources(self) -> list[str]:
+        """The column that each of these numbers is made of; of a cycle of the time its own name."""
+        own = [column for column in self.inputs for _ in self.column(column).inputs()]
+        return [*own, *(cycle for cycle in self.cycles for _ in range(2)), *[NEW_LEVEL] * self.spare]
 
     def sentences(self) -> list[str]:
         """What was recognized, for people."""

@@ -20,7 +20,7 @@ ORDERS = {"YMD": "year/month/day", "DMY": "day/month/year", "MDY": "month/day/ye
 NUMBER = "number"
 UNITS = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9, NUMBER: 1.0}  # of a second
 FORMS = ORDERS | {unit: f"{unit} since 1970" for unit in UNITS} | {NUMBER: "a number, which counts as seconds"}
-SINCE_1970 = 1e8, 1e10  # seconds, from 1973 to 2286: in each unit other numbers, so that these tell the unit
+SINCE_1970 = 1e8, 1e10  # seconds, from 1973 to 2286; in each unit these are other numbers, which tell the unit
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WRITTEN = re.compile(
     r"(?P<first>\d{1,4})(?P<mark>\s?[-/.]\s?| )(?P<second>\d{1,2}|[A-Za-z]{3,9})(?P=mark)(?P<third>\d{2,4})"
@@ -44,17 +44,13 @@ NEEDED_PARTS = 3  # year, month and day
 class TimeReader(NamedTuple):
     """Reads the times of rows: for models, for people and for forecasts.
 
-    Args:
-        form: how they are written, of FORMS; "": in ISO 8601.
-        decimal: the decimal mark of numbers.
-
     Example:
         >>> TimeReader().seconds("1970-01-02"), TimeReader("milliseconds").seconds("86400000")
         (86400.0, 86400.0)
     """
 
-    form: str = ""
-    decimal: str = ""
+    form: str = ""  # how they are written, of FORMS; "": in ISO 8601
+    decimal: str = ""  # the decimal mark of numbers
 
     @property
     def is_dated(self) -> bool:
@@ -78,7 +74,6 @@ class TimeReader(NamedTuple):
         return math.nan if moment is None else unix_seconds(moment.replace(tzinfo=None) if local else moment)
 
     def moments(self, texts: Sequence[str], local: bool = False) -> FloatArray:
-        """The same of many."""
         return np.array([self.seconds(text, local) for text in texts], dtype=np.float64)
 
     def dates(self, texts: Sequence[str], local: bool = False) -> FloatArray:
@@ -103,11 +98,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def as_iso(text: str, order: str) -> str | None:
-    """A date in ISO 8601; None where it is not one of this order.
-
-    Args:
-        text: as it was written.
-        order: of ORDERS.
+    """A date in ISO 8601; None where it is not one of this order, of ORDERS.
 
     Example:
         >>> as_iso("31.12.2025 14:00", "DMY"), as_iso("12/31/2025 2:30 PM", "MDY"), as_iso("31/12/2025", "MDY")
@@ -138,22 +129,9 @@ def as_iso(text: str, order: str) -> str | None:
         hour = hour % 12 + (12 if half == "pm" else 0)
     if len(year) == 2:
         year = f"{19 if int(year) >= YEARS_OF_1900 else 20}{year}"
-    second_of_minute = int(found["second_of_minute"] or 0)
-    leap = second_of_minute == 60  # see _moment
-    fraction = int((found["rest"] or "0").ljust(6, "0")[:6])
-    try:
-        moment = datetime(
-            int(year),
-            int(month),
-            int(day),
-            hour,
-            int(found["minute"] or 0),
-            second_of_minute - leap,
-            fraction,
-        ) + timedelta(seconds=leap)
-    except (ValueError, OverflowError):
-        return None
-    return moment.isoformat(" ")
+    minute, second, rest = found["minute"] or "00", found["second_of_minute"] or "00", found["rest"] or "0"
+    moment = _moment(f"{year:0>4}-{month:0>2}-{day:0>2} {hour:02}:{minute}:{second}.{rest[:6]:0<6}")
+    return None if moment is None else moment.isoformat(" ")
 
 
 def form_of(values: Sequence[Any], decimal: str = "") -> tuple[str, bool]:
@@ -184,11 +162,9 @@ def form_of(values: Sequence[Any], decimal: str = "") -> tuple[str, bool]:
 
 
 def parts_of_date(columns: Mapping[str, Sequence[Any]], others: Sequence[str]) -> tuple[str, ...]:
-    """The columns that make up a date: year, month, day, and hour and minute if they are there; () where they do not.
+    """The columns that make up a date: year, month, day, and hour and minute if they are there; () where none do.
 
-    Args:
-        columns: the values of each.
-        others: names that are used otherwise.
+    Columns that are used otherwise are not asked.
     """
     found: list[str] = []
     for pattern, low, high in PARTS:

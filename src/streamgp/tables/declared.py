@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamgp.settings import nearest, option
-from streamgp.tables.numbers import MARKS, as_number
+from streamgp.tables.numbers import MARKS, as_number, without_unit
 from streamgp.tables.source import RowsError
 
 KINDS = ("number", "category", "time", "ignore")
@@ -39,27 +39,16 @@ EXAMPLE = 'such as {"note": "ignore", "mode": {"kind": "category", "levels": ["d
 
 
 class Declared(NamedTuple):
-    """What a user says of a column.
+    """What a user says of a column."""
 
-    Args:
-        kind: of KINDS; "": the first rows tell.
-        levels: of a category, all that have an input; none: those of the first rows, and later ones may join.
-        unit: of its numbers, behind or before each.
-        missing: values that stand for missing ones.
-    """
-
-    kind: str = ""
-    levels: tuple[str, ...] = ()
-    unit: str = ""
-    missing: tuple[str, ...] = ()
+    kind: str = ""  # of KINDS; "": the first rows tell
+    levels: tuple[str, ...] = ()  # of a category, all that have an input; (): those of the first rows, others may join
+    unit: str = ""  # of its numbers, behind or before each
+    missing: tuple[str, ...] = ()  # values that stand for missing ones
 
 
 def declared_columns(name: str, schema: Any) -> dict[str, Declared]:
-    """What a schema says of each column, or a sentence about what is wrong with it.
-
-    Args:
-        name: of the setting.
-        schema: by column.
+    """What a schema says of each column, or a sentence about what is wrong with the setting of this name.
 
     Example:
         >>> declared_columns("schema", {"note": "ignore", "t": {"unit": "°C", "missing": [-999]}})["t"]
@@ -71,8 +60,7 @@ def declared_columns(name: str, schema: Any) -> dict[str, Declared]:
 
 
 def _declared(whose: str, given: Any) -> Declared:
-    if isinstance(given, str):
-        given = {"kind": given}
+    given = {"kind": given} if isinstance(given, str) else given
     if not isinstance(given, Mapping):
         raise TypeError(f"{whose} must be one of {', '.join(KINDS)}, or a table with a kind; got {_shown(given)}")
     for field in given:
@@ -136,23 +124,21 @@ def misspelled(name: str, names: Iterable[str]) -> str:
 
 
 def without_missing(values: Sequence[Any], missing: Sequence[str], marks: Iterable[str] = MARKS) -> Sequence[Any]:
-    """Values with None in place of those that stand for missing ones: the same text, or the same number.
-
-    Args:
-        values: of a column.
-        missing: as declared.
-        marks: the decimal marks that its numbers may have.
-    """
+    """A column's values with None in place of those that stand for missing ones: the same text, or the same number."""
     if not missing:
         return values
     numbers = {number for text in missing if (number := as_number(text, ".")) is not None}
 
     def stands(value: Any) -> bool:
-        return str(value).strip() in missing or (
-            bool(numbers) and any(as_number(value, mark) in numbers for mark in marks)
-        )
+        return str(value).strip() in missing or any(numbers and as_number(value, mark) in numbers for mark in marks)
 
     return [None if value is not None and stands(value) else value for value in values]
+
+
+def bare(values: Sequence[Any], unit: str, missing: Sequence[str], marks: Iterable[str] = MARKS) -> Sequence[Any]:
+    """A column's values without their unit, and without those that stand for missing ones, with a unit or without."""
+    values = without_missing(values, missing, marks)
+    return without_missing([without_unit(value, unit) for value in values], missing, marks) if unit else values
 
 
 def as_toml(schema: Mapping[str, Any]) -> str:

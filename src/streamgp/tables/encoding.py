@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -14,43 +13,29 @@ from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.settings import FloatArray, whole
 from streamgp.tables.columns import CYCLES, EMPTY, Column, Schema, level_of, short, times_of, values_of
-from streamgp.tables.declared import without_missing
+from streamgp.tables.declared import bare, without_missing
 from streamgp.tables.formats import BadRow, Chunk
-from streamgp.tables.numbers import MARKS, as_number, is_missing, without_unit
+from streamgp.tables.numbers import MARKS, as_number, is_missing
 
 PLAIN = frozenset({float, int, type(None)})
 NUMBERS = frozenset({float, int})
 
 
 class Ticket(NamedTuple):
-    """By which a row is known again.
+    """By which a row is known again."""
 
-    Args:
-        name: what the column says.
-        alone: the row has a value in none of the input columns.
-    """
-
-    name: str
-    alone: bool
+    name: str  # what the column says
+    alone: bool  # whether the row has a value in none of the input columns
 
 
 class EncodedRows(NamedTuple):
-    """Rows as numbers.
+    """Rows as numbers."""
 
-    Args:
-        X: (n, d) inputs, gaps filled.
-        y: (n,) targets, NaN where missing.
-        times: what the time column says, in ISO 8601 where it is written in another order; None when there is none.
-        lines: the number of each row's line.
-        bad: rows that are left out.
-        tickets: of the rows; None when they have none.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    times: list[str] | None
-    lines: list[int]
-    bad: list[BadRow]
+    X: FloatArray  # (n, d) inputs
+    y: FloatArray  # (n,) targets, NaN where missing
+    times: list[str] | None  # what the time column says, in ISO 8601 where it is written in another order
+    lines: list[int]  # the number of each row's line
+    bad: list[BadRow]  # rows that are left out
     tickets: list[Ticket] | None = None
 
     def part(self, start: int, stop: int) -> EncodedRows:
@@ -60,27 +45,15 @@ class EncodedRows(NamedTuple):
         return EncodedRows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [], tickets)
 
 
-@dataclass
 class RowEncoder:
-    """Turns rows into numbers; a gap in a column of numbers is filled with its last value.
+    """Turns rows into numbers; a gap in a column of numbers is filled with its last value."""
 
-    Args:
-        schema: what the columns are.
-        last: the last known value of every input.
-        gaps: how many values of every column were missing so far.
-        joined: levels that appeared later and have an input of their own: column and level, in order of appearance.
-        strangers: by column, how many values were none of its levels and found no spare input.
-    """
-
-    schema: Schema
-    last: FloatArray = field(default_factory=lambda: np.zeros(0))
-    gaps: dict[str, int] = field(default_factory=dict)
-    joined: list[tuple[str, str]] = field(default_factory=list)
-    strangers: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.last.size == 0:
-            self.last = np.full(len(self.schema.input_names), np.nan)
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.last = np.full(len(schema.input_names), np.nan)  # the last known value of every input
+        self.gaps: dict[str, int] = {}  # how many values of every column were missing so far
+        self.joined: list[tuple[str, str]] = []  # column and level, of levels that came later and have an own input
+        self.strangers: dict[str, int] = {}  # by column, how many values were no levels and found no spare input
 
     @property
     def input_names(self) -> list[str]:
@@ -105,11 +78,13 @@ class RowEncoder:
         refuse_unlike({"last": last}, {"last": self.last})
         self.last[:] = last
 
-    def source_of(self, name: str) -> str:
-        """The column that an input is made of."""
-        return next(
-            (column for column, level in self.joined if name == f"{column}={level}"), self.schema.source_of(name)
-        )
+    @property
+    def input_sources(self) -> list[str]:
+        """The column that every such number is made of."""
+        sources = self.schema.input_sources
+        for at, (column, _) in enumerate(self.joined, len(sources) - self.schema.spare):
+            sources[at] = column
+        return sources
 
     def sentences(self) -> list[str]:
         """What was recognized, and which levels came later, for people."""
@@ -235,10 +210,7 @@ class RowEncoder:
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         column = self.schema.column(name)
         decimal = column.decimal
-        values = without_missing(values, column.missing, [decimal])
-        if column.form:
-            bare = [without_unit(value, column.form) for value in values]
-            values = without_missing(bare, column.missing, [decimal])
+        values = bare(values, column.form, column.missing, [decimal])
         try:
             if PLAIN.issuperset(map(type, values)):
                 numbers = np.array(values, dtype=np.float64)
@@ -269,9 +241,8 @@ def _no_number(value: Any, name: str, decimal: str) -> str:
 
 def _indicators(column: Column, found: Sequence[str]) -> FloatArray:
     """One input for each level: 1 where the row has it."""
-    levels = column.levels[1 if len(column.levels) == 2 else 0 :]
-    index = {level: i for i, level in enumerate(levels)}
-    result = np.zeros((len(found), len(levels)))
+    index = {level: i for i, level in enumerate(column.indicated)}
+    result = np.zeros((len(found), len(index)))
     for row, level in enumerate(found):
         if level in index:
             result[row, index[level]] = 1.0

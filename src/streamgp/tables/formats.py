@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from streamgp.contract.frames import plain
+from streamgp.contract.frames import columns_of, plain
 from streamgp.tables.source import (
     NOT_UTF8,
     CutShortError,
@@ -56,19 +56,12 @@ class BadRow(NamedTuple):
 
 @dataclass
 class Chunk:
-    """Some rows, column by column.
+    """Some rows, column by column."""
 
-    Args:
-        columns: the values of every column, as they were written: text, numbers, None.
-        lines: the number of each row's (last) line, from 1; of the row itself in a Parquet file.
-        bad: rows that are left out.
-        news: what has become of the source, for people.
-    """
-
-    columns: dict[str, Sequence[Any]] = field(default_factory=dict)
-    lines: Sequence[int] = ()
-    bad: list[BadRow] = field(default_factory=list)
-    news: str = ""
+    columns: dict[str, Sequence[Any]] = field(default_factory=dict)  # as they were written: text, numbers, None
+    lines: Sequence[int] = ()  # the number of each row's (last) line, from 1; of the row itself in a Parquet file
+    bad: list[BadRow] = field(default_factory=list)  # rows that are left out
+    news: str = ""  # what has become of the source, for people
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -82,30 +75,6 @@ class Chunk:
         }
         lines, bad = ([*chain.from_iterable(getattr(chunk, name) for chunk in chunks)] for name in ("lines", "bad"))
         return cls(columns, lines, bad, next((chunk.news for chunk in chunks if chunk.news), ""))
-
-
-class Reader(Protocol):
-    """Reads a source in chunks; a chunk without rows says that a live source is silent."""
-
-    names: list[str]
-    live: bool
-
-    @property
-    def unit(self) -> str:
-        """What the numbers count: "line" or "row"."""
-
-    @property
-    def sparse(self) -> bool:
-        """Whether a column may show up later than in the first rows."""
-
-    def chunks(self) -> Iterator[Chunk]: ...
-
-    def progress(self) -> tuple[int, int | None]:
-        """How much has been read, and of how much, if that is known."""
-
-    def position(self, lines: int) -> Position: ...
-
-    def close(self) -> None: ...
 
 
 def read_rows(
@@ -155,7 +124,10 @@ def read_rows(
 
 
 class TextReader:
-    """CSV or NDJSON: one row a line; or the rows of a JSON array, which are counted in place of lines."""
+    """CSV or NDJSON: one row a line; or the rows of a JSON array, which are counted in place of lines.
+
+    A chunk without rows says that a live source is silent.
+    """
 
     def __init__(self, source: TextLines, kind: str | None, passed: int = 0, known: Sequence[str] = ()) -> None:
         self.source, self.kind, self.known = source, kind, list(known)
@@ -171,13 +143,16 @@ class TextReader:
 
     @property
     def unit(self) -> str:
+        """What the numbers of rows count."""
         return "row" if self.kind == "array" else "line"
 
     @property
     def sparse(self) -> bool:
+        """Whether a column may show up later than in the first rows."""
         return self.kind in ("ndjson", "array") and self.live
 
     def progress(self) -> tuple[int, int | None]:
+        """How much has been read, and of how much, if that is known."""
         return self.source.bytes_read, self.source.size
 
     def position(self, lines: int) -> Position:
@@ -433,6 +408,38 @@ class ParquetReader:
                 yield Chunk(columns, range(self._row - part.num_rows + 1, self._row + 1))
         if self._row == 0:
             raise RowsError(f"{self.path} is empty; expected rows")
+
+
+class FrameReader:
+    """A data frame of pandas, polars, pyarrow... An index of dates is its first column; all its rows are read."""
+
+    unit = "row"
+    live = sparse = False
+
+    def __init__(self, frame: Any) -> None:
+        self._columns = columns_of(frame)
+        self.names = list(self._columns)
+        self._rows = len(frame)
+        self._row = 0
+
+    def chunks(self) -> Iterator[Chunk]:
+        while self._row < self._rows:
+            start, self._row = self._row, min(self._row + ROWS, self._rows)
+            columns = {name: values[start : self._row] for name, values in self._columns.items()}
+            yield Chunk(columns, range(start + 1, self._row + 1))
+
+    def progress(self) -> tuple[int, int | None]:
+        return self._row, self._rows
+
+    def position(self, lines: int) -> Position:
+        """Whatever a run goes on with is read from its first row."""
+        return Position()
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+Reader = TextReader | ParquetReader | FrameReader
 
 
 def _decoded(block: bytes, line: int) -> tuple[list[str], list[BadRow]]:

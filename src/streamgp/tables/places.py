@@ -12,17 +12,11 @@ from streamgp.contract import filelocks
 from streamgp.tables.writing import WriteError, writing
 
 Place = str | Path | int | None  # an int: an open file's descriptor
-
-
 READ = ("schema", "prior", "load")  # settings that name what is read and never written
 
 
 def refuse_same(places: Mapping[str, Place]) -> None:
-    """Refuse two names of one file, also through links; a run may be saved where it was loaded from.
-
-    Args:
-        places: by setting, the source first.
-    """
+    """Refuse two settings that name one file, also through links; a run may be saved where it was loaded from."""
     seen: dict[object, str] = {}
     for setting, place in places.items():
         if place is None:
@@ -46,11 +40,7 @@ def _identity(place: str | Path | int) -> object:
 
 @contextlib.contextmanager
 def locked(places: Mapping[str, str | Path | None]) -> Iterator[None]:
-    """Hold files that are written; refuse one that another run holds.
-
-    Args:
-        places: by setting.
-    """
+    """Hold the files that settings name and that are written; refuse one that another run holds."""
     with contextlib.ExitStack() as locks:
         for setting, place in places.items():
             if place is not None and str(place) != "-":

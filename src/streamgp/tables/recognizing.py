@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from streamgp.contract.spacing import usual_gap
 from streamgp.settings import FloatArray, nearest, option
 from streamgp.tables.columns import CYCLES, DAY, EMPTY, WEEK, Column, Schema, level_of, listed, short, times_of
 from streamgp.tables.dates import DIGITS_OF_DATE, FORMS, WRITTEN, TimeReader, form_of, parts_of_date
-from streamgp.tables.declared import Declared, refuse_unknown_columns, without_missing
+from streamgp.tables.declared import Declared, bare, refuse_unknown_columns, without_missing
 from streamgp.tables.formats import Chunk
 from streamgp.tables.numbers import (
     LEAST_NUMBERS,
@@ -28,7 +28,6 @@ from streamgp.tables.numbers import (
     is_missing,
     unclear_value,
     units,
-    without_unit,
 )
 from streamgp.tables.source import RowsError
 
@@ -80,84 +79,88 @@ def recognize(
         raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use `lags=3`")
     if decimal is not None:
         option("decimal", decimal, tuple(MARKS))
-    declared = declared or {}
-    refuse_unknown_columns(declared, names)
-    refuse_uses(declared, target, inputs, ticket)
-    missing = {name: one.missing for name, one in declared.items()}
-    chunk = Chunk(
-        {name: without_missing(values, missing.get(name, ())) for name, values in chunk.columns.items()}, chunk.lines
-    )
-    forms = {name: found for name, values in chunk.columns.items() if (found := units(values))}
-    forms |= {name: [one.unit] for name, one in declared.items() if one.unit}
-    for name, found in forms.items():
-        if len(found) == 1:
-            bare = [without_unit(value, found[0]) for value in chunk.columns[name]]
-            chunk.columns[name] = without_missing(bare, missing.get(name, ()))
-    marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
-    unclear = {name for name, mark in marks.items() if mark == UNCLEAR}
-    marks |= dict.fromkeys(unclear, "")
-    declared_times = [name for name, one in declared.items() if one.kind == "time"]
-    others = [target, ticket, *forms, *(name for name, one in declared.items() if one.kind not in ("", "time"))]
-    time = declared_times[0] if declared_times else _time_column(chunk, others, marks, inputs)
+    refuse_unknown_columns(declared or {}, names)
+    refuse_uses(declared or {}, target, inputs, ticket)
+    declared = {name: Declared() for name in names} | dict(declared or {})
+    samples = _samples(chunk, declared, decimal)
+    chunk = Chunk({name: one.values for name, one in samples.items()}, chunk.lines)
+    others = [name for name in names if samples[name].units or declared[name].kind not in ("", "time")]
+    others += [target, ticket]
+    time = next((name for name in names if declared[name].kind == "time"), "") or _time_column(samples, others, inputs)
     parts = () if time else parts_of_date(chunk.columns, [*others, *(inputs or ())])
-    wanted = {target, *(inputs or ())}
+
     given = {name: Column(name, "time") for name in parts}
     if ticket:
         given[ticket] = Column(ticket, "ticket")
     if time:
-        given[time] = _as_time(time, chunk.columns[time], marks[time])
+        given[time] = _as_time(time, samples[time])
     for name, one in declared.items():
         if name not in given and one.kind:
-            values = chunk.columns[name]
-            given[name] = _as_declared(name, one, values, "" if name in unclear else marks[name], forms.get(name, []))
+            given[name] = _as_declared(name, one, samples[name])
     if (ticket or unlabeled) and all(map(is_missing, chunk.columns[target])):  # none has come yet
-        given[target] = Column(target, "number", form="".join(forms.get(target, [])[:1]))
-    if asked := [n for n in names if n in unclear and n not in given and (inputs is None or n in wanted)]:
-        raise RowsError(_unclear(asked[0], chunk.columns[asked[0]]))
-    numbers = {name: [as_number(v, marks[name]) for v in values] for name, values in chunk.columns.items()}
-    used_numbers = [
-        found
-        for name, found in numbers.items()
-        if (inputs is None or name in wanted) and (name not in given or given[name].kind == "number")
-    ]
-    faulty = {i for found in used_numbers if are_mostly_numbers(found) for i, n in enumerate(found) if n is None}
-    columns = tuple(
-        given[name]
-        if name in given
-        else _column(name, values, numbers[name], marks[name], name in wanted, forms.get(name, []), growing, faulty)
-        for name, values in chunk.columns.items()
-    )
-    columns = tuple(column._replace(missing=missing.get(column.name, ())) for column in columns)
-    kinds = {column.name: column for column in columns}
-    if kinds[target].kind != "number" and (target != time):
-        raise RowsError(
-            f"the target {target!r} must hold numbers; it holds {_examples(chunk.columns[target], marks[target])}"
-        )
+        given[target] = Column(target, "number", form="".join(samples[target].units[:1]))
+
+    wanted = {target, *(inputs or ())}
+    asked = names if inputs is None else [name for name in names if name in wanted]
+    for name in asked:
+        if samples[name].unclear and name not in given:
+            raise RowsError(_unclear(name, chunk.columns[name]))
+    numbers = [samples[name].numbers for name in asked if name not in given or given[name].kind == "number"]
+    faulty = {row for found in numbers if are_mostly_numbers(found) for row, n in enumerate(found) if n is None}
+    columns = {
+        name: given[name] if name in given else _column(name, one, name in wanted, growing, faulty)
+        for name, one in samples.items()
+    }
+    columns = {name: column._replace(missing=declared[name].missing) for name, column in columns.items()}
+    if columns[target].kind != "number":
+        raise RowsError(f"the target {target!r} must hold numbers; it holds {_examples(samples[target])}")
+
     cycles: tuple[str, ...] = ()
-    reader = TimeReader(kinds[time].form, kinds[time].decimal) if time else TimeReader()
+    reader = TimeReader(columns[time].form, columns[time].decimal) if time else TimeReader()
     times = times_of(chunk, time, parts, reader.form)
     if times and (inputs is None or time in inputs):
         cycles = _cycles(reader.dates(times, local=True))
     if inputs is None:
-        used = [c.name for c in columns if c.kind in ("number", "category") and c.name not in (target, time)]
-        columns = tuple(_with_fill_value(c, chunk.columns[c.name]) if c.name in used else c for c in columns)
+        used = [name for name in names if columns[name].kind in ("number", "category") and name != target]
+        columns |= {name: _with_fill_value(columns[name], samples[name]) for name in used}
     else:
         used = [name for name in inputs if name != time]
         for name in used:
-            if kinds[name].kind == "ignored":
-                raise RowsError(f"the column {name!r} cannot be an input: {kinds[name].note}")
-        columns = tuple(
-            c
-            if c.kind == "ignored" or c.name in (*used, target, time, ticket, *parts)
-            else Column(c.name, "ignored", (), "not in inputs")
-            for c in columns
-        )
+            if columns[name].kind == "ignored":
+                raise RowsError(f"the column {name!r} cannot be an input: {columns[name].note}")
+        left = [name for name in names if name not in (*used, target, time, ticket, *parts)]
+        columns |= {n: Column(n, "ignored", (), "not in inputs") for n in left if columns[n].kind != "ignored"}
     dates = reader.dates(times) if times and not ticket else np.empty(0)
     seasons, uneven = _seasons(dates), _uneven(dates)
-    open_ones = growing and any(c.kind == "category" and not c.closed for c in columns if c.name in used)
-    spare = SPARE if open_ones else 0
-    when = time or ", ".join(parts)
-    return Schema(columns, target, tuple(used), when, cycles, seasons, ticket, parts, spare, uneven)
+    open_ones = growing and any(columns[name].kind == "category" and not columns[name].closed for name in used)
+    spare, when = SPARE if open_ones else 0, time or ", ".join(parts)
+    return Schema(tuple(columns.values()), target, tuple(used), when, cycles, seasons, ticket, parts, spare, uneven)
+
+
+class Sample(NamedTuple):
+    """The first values of a column, and how it writes them."""
+
+    values: Sequence[Any]  # without units, None where a value stands for a missing one
+    units: Sequence[str]  # the most frequent first
+    mark: str  # the decimal mark of its numbers; "": none was seen, or it is unclear
+    unclear: bool  # whether every number with a mark can be read in both ways
+    numbers: Sequence[float | None]  # the values as numbers; None: text
+
+
+def _samples(chunk: Chunk, declared: Mapping[str, Declared], decimal: str | None) -> dict[str, Sample]:
+    """The first values of all columns, which tell each other's decimal mark."""
+    values, forms = {}, {}
+    for name, one in declared.items():
+        known = without_missing(chunk.columns[name], one.missing)
+        forms[name] = [one.unit] if one.unit else units(known)
+        values[name] = bare(known, forms[name][0], one.missing) if len(forms[name]) == 1 else known
+    marks = decimal_marks(values) if decimal is None else dict.fromkeys(values, decimal)
+    found = {}
+    for name, mark in marks.items():
+        clear = "" if mark == UNCLEAR else mark
+        numbers = [as_number(value, clear) for value in values[name]]
+        found[name] = Sample(values[name], forms[name], clear, mark == UNCLEAR, numbers)
+    return found
 
 
 def refuse_uses(declared: Mapping[str, Declared], target: str, inputs: Sequence[str] | None, ticket: str) -> None:
@@ -171,14 +174,13 @@ def refuse_uses(declared: Mapping[str, Declared], target: str, inputs: Sequence[
             raise RowsError(f"`schema` says that {name!r} is {kind!r}, but it is {use}; change one of them")
 
 
-def _as_declared(name: str, one: Declared, values: Sequence[Any], decimal: str, forms: Sequence[str]) -> Column:
+def _as_declared(name: str, one: Declared, sample: Sample) -> Column:
     """A column of the kind that the user says."""
     if one.kind == "ignore":
         return Column(name, "ignored", (), "as declared")
     if one.kind == "number":
-        notes = [f"the unit {forms[0]} is left out" if forms else "", described(values, decimal)]
-        return Column(name, "number", (), "; ".join(filter(None, notes)), decimal, "".join(forms[:1]))
-    levels = one.levels or tuple(sorted(set(map(level_of, values)) - {EMPTY}))
+        return _as_numbers(name, sample)
+    levels = one.levels or tuple(sorted(set(map(level_of, sample.values)) - {EMPTY}))
     if len(levels) > max(MOST_LEVELS, len(one.levels)):
         raise RowsError(
             f"`schema` says that {name!r} is a category, but the first rows have {len(levels)} different values; the "
@@ -187,21 +189,26 @@ def _as_declared(name: str, one: Declared, values: Sequence[Any], decimal: str, 
     return Column(name, "category", levels, closed=bool(one.levels))
 
 
-def _as_time(name: str, values: Sequence[Any], decimal: str) -> Column:
+def _as_numbers(name: str, sample: Sample) -> Column:
+    notes = [f"the unit {unit} is left out" for unit in sample.units[:1]] + [described(sample.values, sample.mark)]
+    return Column(name, "number", (), "; ".join(filter(None, notes)), sample.mark, "".join(sample.units[:1]))
+
+
+def _as_time(name: str, sample: Sample) -> Column:
     """The column that says when, with what to tell of it."""
-    form, certain = form_of(values, decimal)
+    form, certain = form_of(sample.values, sample.mark)
     notes = [FORMS[form]] if form else []
     if not certain:
         notes.append("no day is beyond 12, so that this is a guess; write 2025-12-31 to be sure")
-    shown = [str(value).strip() for value in values if not is_missing(value)]
+    shown = [str(value).strip() for value in sample.values if not is_missing(value)]
     if repeated := sum(now == before for before, now in pairwise(shown)):
         notes.append(f"{repeated} of the first {len(shown):,} rows repeat the time of the row before")
-    return Column(name, "time", (), "; ".join(notes), decimal, form)
+    return Column(name, "time", (), "; ".join(notes), sample.mark, form)
 
 
-def _with_fill_value(column: Column, values: Sequence[Any]) -> Column:
+def _with_fill_value(column: Column, sample: Sample) -> Column:
     """A column of numbers that says whether one of them may stand for missing values."""
-    if column.kind != "number" or (found := fill_value([as_number(v, column.decimal) for v in values])) is None:
+    if column.kind != "number" or (found := fill_value(sample.numbers)) is None:
         return column
     note = f"{found:.0f} may stand for missing values (declare it in a `schema` if so)"
     return column._replace(note="; ".join(filter(None, [column.note, note])))
@@ -216,31 +223,20 @@ def _unclear(name: str, values: Sequence[Any]) -> str:
     )
 
 
-def _column(
-    name: str,
-    values: Sequence[Any],
-    numbers: Sequence[float | None],
-    decimal: str,
-    wanted: bool,
-    forms: Sequence[str],
-    growing: bool,
-    faulty: Container[int],
-) -> Column:
-    """What a column is whose values are these numbers and have these units; faulty rows have no levels."""
-    if not wanted and _dates_in_digits(name, values, decimal):
+def _column(name: str, sample: Sample, wanted: bool, growing: bool, faulty: Container[int]) -> Column:
+    """What a column is that has these first values; faulty rows have no levels."""
+    values, numbers = sample.values, sample.numbers
+    if not wanted and _dates_in_digits(name, sample):
         return Column(name, "ignored", (), "dates")
     if are_mostly_numbers(numbers):
         steps = np.diff([number for number in numbers if number is not None and number == number])
         if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
             return Column(name, "ignored", (), "row counter")
-        note = described(values, decimal)
-        if forms:
-            note = "; ".join(filter(None, [f"the unit {forms[0]} is left out", note]))
-        return Column(name, "number", (), note, decimal, "".join(forms))
+        return _as_numbers(name, sample)
     if any(isinstance(value, complex) for value in values):
         return Column(name, "ignored", (), "complex numbers; hand over real and imaginary parts as columns")
-    if len(forms) > 1:
-        return Column(name, "ignored", (), f"numbers in different units: {listed(forms)}")
+    if len(sample.units) > 1:
+        return Column(name, "ignored", (), f"numbers in different units: {listed(sample.units)}")
     shown = [str(value) for value in values if not is_missing(value)]
     if not shown:
         return Column(name, "ignored", (), "no values in the first rows")
@@ -273,19 +269,19 @@ def _never_return(shown: Sequence[str]) -> bool:
     return len(stretches) > MONTHS or all(before < now for before, now in pairwise(counts))
 
 
-def _time_column(chunk: Chunk, others: Sequence[str], marks: Mapping[str, str], inputs: Sequence[str] | None) -> str:
+def _time_column(samples: Mapping[str, Sample], others: Sequence[str], inputs: Sequence[str] | None) -> str:
     """The column that says when: dates, or numbers called time, that never go back."""
     for wanted in (_dates, _dates_in_digits, _stamps):
-        for name, values in chunk.columns.items():
-            if name in others or not values or (inputs is not None and name in inputs and wanted is not _dates):
+        for name, sample in samples.items():
+            if name in others or not sample.values or (inputs is not None and name in inputs and wanted is not _dates):
                 continue
-            if wanted(name, values, marks[name]):
+            if wanted(name, sample):
                 return name
     return ""
 
 
-def _dates(_: str, values: Sequence[Any], __: str) -> bool:
-    shown = [str(value) for value in values if not is_missing(value)]
+def _dates(_: str, sample: Sample) -> bool:
+    shown = [str(value) for value in sample.values if not is_missing(value)]
     return bool(shown) and sum(map(_is_date, shown)) >= LEAST_NUMBERS * len(shown)
 
 
@@ -293,10 +289,10 @@ def _is_date(text: str) -> bool:
     return bool(DATE.fullmatch(text) or WRITTEN.fullmatch(text.strip()))
 
 
-def _dates_in_digits(name: str, values: Sequence[Any], _: str) -> bool:
+def _dates_in_digits(name: str, sample: Sample) -> bool:
     """Numbers that are all dates, such as 20240131: called so, or at least three that never go back."""
     shown = []
-    for value in values:
+    for value in sample.values:
         if not is_missing(value):
             shown.append(str(value).strip())
             if not DIGITS_OF_DATE.fullmatch(shown[-1]):
@@ -304,13 +300,10 @@ def _dates_in_digits(name: str, values: Sequence[Any], _: str) -> bool:
     return bool(shown and TIME_NAMES.fullmatch(name.strip())) or (len(set(shown)) >= 3 and shown == sorted(shown))
 
 
-def _stamps(name: str, values: Sequence[Any], decimal: str) -> bool:
-    if not TIME_NAMES.fullmatch(name.strip()):
+def _stamps(name: str, sample: Sample) -> bool:
+    if not TIME_NAMES.fullmatch(name.strip()) or any(n is None or n != n for n in sample.numbers):
         return False
-    numbers = [as_number(value, decimal) for value in values]
-    if any(number is None or number != number for number in numbers):
-        return False
-    return bool(np.all(np.diff(np.array(numbers, dtype=np.float64)) >= 0))
+    return bool(np.all(np.diff(np.array(sample.numbers, dtype=np.float64)) >= 0))
 
 
 def _seasons(known: FloatArray) -> tuple[int, ...]:
@@ -338,7 +331,7 @@ def _cycles(known: FloatArray) -> tuple[str, ...]:
     return tuple(name for name, (_, low, high) in CYCLES.items() if low <= spacing <= high)
 
 
-def _examples(values: Sequence[Any], decimal: str) -> str:
+def _examples(sample: Sample) -> str:
     """The values that are no numbers, the most frequent first."""
-    wrong = Counter(str(value) for value in values if as_number(value, decimal) is None)
+    wrong = Counter(str(value) for value, n in zip(sample.values, sample.numbers, strict=True) if n is None)
     return ", ".join(short(value) for value, _ in wrong.most_common(3)) or "nothing in the first rows"

@@ -52,17 +52,11 @@ class OtherSourceError(RowsError):
 
 
 class Position(NamedTuple):
-    """How far a source has been read: whole lines (rows of Parquet), and how to know the source again.
+    """How far a source has been read, and how to know the source again."""
 
-    Args:
-        lines: lines, or rows of Parquet, that are done with.
-        length: how many bytes at the start of the source the digest is of; 0 when it cannot be read twice.
-        digest: of these bytes.
-    """
-
-    lines: int = 0
-    length: int = 0
-    digest: str = ""
+    lines: int = 0  # lines, or rows of Parquet, that are done with
+    length: int = 0  # how many bytes at the start of the source the digest is of; 0: it cannot be read twice
+    digest: str = ""  # of these bytes
 
 
 class TextLines:
@@ -190,12 +184,7 @@ class TextLines:
         return True
 
     def position(self, lines: int, length: Callable[[bytes], int] | None = None) -> Position:
-        """Remember how many lines are done with.
-
-        Args:
-            lines: or rows of an array.
-            length: how many of the first bytes of an array these rows are.
-        """
+        """Remember how many lines are done with; of an array rows, and how many of its first bytes these are."""
         if self.pipe:
             return Position(lines)
         # What comes after may still be corrected, or cut and written anew.
@@ -205,11 +194,7 @@ class TextLines:
 
 
 class _PatientReader:
-    """Reads a pipe and waits no longer than asked: in a thread, because on Windows there is no other way.
-
-    Args:
-        descriptor: of the pipe.
-    """
+    """Reads a pipe and waits no longer than asked: in a thread, because on Windows there is no other way."""
 
     def __init__(self, descriptor: int) -> None:
         self._asked: queue.SimpleQueue[int | None] = queue.SimpleQueue()

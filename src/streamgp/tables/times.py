@@ -19,24 +19,14 @@ MOST_ANCHORS = 256  # rows whose times are kept for good; every other one is dro
 
 
 class Written(NamedTuple):
-    """How dates are written.
+    """How dates are written."""
 
-    Args:
-        zone: in which they are; None: they say none.
-        separator: what stands between day and hour.
-    """
-
-    zone: tzinfo | None = None
-    separator: str = " "
+    zone: tzinfo | None = None  # in which they are; None: they say none
+    separator: str = " "  # what stands between day and hour
 
     @classmethod
     def like(cls, text: str, separator: str) -> Written:
-        """As in a text; seconds since 1970 have no zone, and are in UTC.
-
-        Args:
-            text: a date in ISO 8601, or a number.
-            separator: where the text has none.
-        """
+        """As in a date in ISO 8601, or with this separator where it has none; a number is in UTC."""
         try:
             zone = datetime.fromisoformat(text).tzinfo
         except ValueError:
@@ -54,13 +44,7 @@ class Written(NamedTuple):
 
 
 class Times(Kept):
-    """Which time a row has: for models one that does not go back, for people as its table writes it, by the clock on
-    the wall.
-
-    Args:
-        reader: of the times.
-        room: last rows whose times are kept.
-    """
+    """Times of rows: for models those that do not go back, for people those on the wall's clock of the last rows."""
 
     state = "times", ("last", "rows", "marked", "moment", "anchors", "every")
     grows = frozenset({"marked", "anchors"})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -39,43 +38,24 @@ def writing(name: object, then: str = "") -> Iterator[None]:
 
 
 class PredictedRows(NamedTuple):
-    """Predictions, one for each row to predict.
+    """Predictions, one for each row to predict."""
 
-    Args:
-        row: the number of the row that is predicted, from 1.
-        time: what its time column says; None where there is none.
-        mean: of the prediction; NaN where there was nothing to predict from.
-        lower: bound of the calibrated interval.
-        upper: bound of the calibrated interval.
-        std: calibrated standard deviation.
-        observed: NaN where it is missing or has not come yet.
-        log_density: of what was observed.
-        raw_lower: bound of the model's own interval at the same level.
-        raw_upper: bound of the model's own interval.
-        pit: the probability that was predicted below what was observed.
-        ticket: under which the row waits for its target; None where there are none.
-        p_value: of what was observed, given the inputs; None where rows are not judged.
-        alarm: "spike", "level", "relation" or "" for each row.
-        yardsticks: (n, yardsticks) simple predictions of the same rows; None where there are none.
-        learned: what was observed, NaN where the model did not take it; None: it took all.
-    """
-
-    row: np.ndarray
-    time: list[str] | None
-    mean: FloatArray
-    lower: FloatArray
+    row: np.ndarray  # the number of the row that is predicted, from 1
+    time: list[str] | None  # what its time column says; None where there is none
+    mean: FloatArray  # NaN where there was nothing to predict from
+    lower: FloatArray  # bounds of the calibrated interval
     upper: FloatArray
-    std: FloatArray
-    observed: FloatArray
-    log_density: FloatArray
-    raw_lower: FloatArray
+    std: FloatArray  # calibrated standard deviation
+    observed: FloatArray  # NaN where it is missing or has not come yet
+    log_density: FloatArray  # of what was observed
+    raw_lower: FloatArray  # bounds of the model's own interval at the same level
     raw_upper: FloatArray
-    pit: FloatArray
-    ticket: list[str] | None = None
-    p_value: FloatArray | None = None
-    alarm: list[str] | None = None
-    yardsticks: FloatArray | None = None
-    learned: FloatArray | None = None
+    pit: FloatArray  # the probability that was predicted below what was observed
+    ticket: list[str] | None = None  # under which the row waits for its target; None where there are none
+    p_value: FloatArray | None = None  # of what was observed, given the inputs; None where rows are not judged
+    alarm: list[str] | None = None  # "spike", "level", "relation" or "" for each row
+    yardsticks: FloatArray | None = None  # (n, yardsticks) simple predictions of the same rows
+    learned: FloatArray | None = None  # what was observed, NaN where the model did not take it; None: it took all
 
     def since(self, start: int) -> PredictedRows:
         """The rows from this one on, counted from 0."""
@@ -87,29 +67,16 @@ class PredictedRows(NamedTuple):
         """Blocks that follow each other, as one."""
         return blocks[0] if len(blocks) == 1 else cls._make(map(_column, zip(*blocks, strict=True)))
 
-    def values(self, judged: bool = False) -> tuple[FloatArray, ...]:
-        """What is written of each row after its number, ticket, time and alarm."""
-        own = self.mean, self.lower, self.upper, self.std, self.observed, self.log_density
-        if not judged:
-            return own
-        return *own, np.full(len(self.row), np.nan) if self.p_value is None else self.p_value
+    def numbers(self, names: Sequence[str]) -> list[FloatArray]:
+        """Columns of numbers by name; NaN where there is none."""
+        columns = [getattr(self, name) for name in names]
+        return [np.full(len(self.row), np.nan) if column is None else column for column in columns]
 
 
 def _column(parts: Sequence[Any]) -> Any:
     if parts[0] is None:
         return None
     return [*chain.from_iterable(parts)] if isinstance(parts[0], list) else np.concatenate(parts)
-
-
-class Writer(Protocol):
-    """Takes predictions, some rows at a time."""
-
-    def write(self, predicted: PredictedRows) -> None: ...
-
-    def written(self) -> dict[str, Any]:
-        """What is safely in the file, by which a continued run knows it again."""
-
-    def close(self) -> None: ...
 
 
 def write_rows(
@@ -133,25 +100,25 @@ def write_rows(
             new run, which replaces any file.
     """
     texts = [name for name, there in (("ticket", ticketed), ("time", timed), ("alarm", judged)) if there]
+    numbers = (*VALUES, "p_value") if judged else VALUES
     place = None if path is None else Path(path)
     if place is None or place.suffix.lower() != ".parquet":
-        return TextWriter(place, texts, as_json, after)
+        return TextWriter(place, texts, numbers, as_json, after)
     if after is not None and place.exists():
         raise WriteError(f"{place} exists, and Parquet files cannot be appended to; give `out` another name")
-    return ParquetWriter(place, texts)
+    return ParquetWriter(place, texts, numbers)
 
 
 class TextOutput:
-    """A file of text, or standard output, in which every piece that was written is whole.
+    """A file of text, or standard output, in which every piece that was written is whole."""
 
-    Args:
-        path: .csv or .ndjson; None or "-": standard output.
-        as_json: one JSON object a line on standard output.
-        after: keep what is in the file.
-        kinds: endings that a message names.
-    """
-
-    def __init__(self, path: str | Path | None, as_json: bool, after: bool = False, kinds: str = "") -> None:
+    def __init__(
+        self,
+        path: str | Path | None,  # .csv or .ndjson; None or "-": standard output
+        as_json: bool,  # one JSON object a line on standard output
+        after: bool = False,  # keep what is in the file
+        kinds: str = "",  # endings that a message names
+    ) -> None:
         self.rows = self._whole = 0
         self._digest = hashlib.sha256()
         if path is None or str(path) == "-":
@@ -188,16 +155,23 @@ class TextOutput:
 class TextWriter(TextOutput):
     """CSV with a header, or NDJSON."""
 
-    def __init__(self, path: Path | None, texts: list[str], as_json: bool, after: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        texts: Sequence[str],
+        numbers: Sequence[str],
+        as_json: bool,
+        after: Mapping[str, Any] | None,
+    ) -> None:
         with writing(path, ELSEWHERE):
             if path is not None and not (path.exists() and path.stat().st_size):
                 after = None
         super().__init__(path, as_json, after is not None, ".csv, .ndjson or .parquet")
-        self._texts = texts
+        self._texts, self._numbers = texts, numbers
         if after is not None and path is not None:
             self._go_on(after)
         elif not self._json:
-            self._put(",".join(["row", *texts, *_names(texts)]) + "\n")
+            self._put(",".join(["row", *texts, *numbers]) + "\n")
 
     def _go_on(self, after: Mapping[str, Any]) -> None:
         """Cut the file back to what an earlier run knows it has written; refuse one that does not begin with that."""
@@ -222,22 +196,21 @@ class TextWriter(TextOutput):
             self.rows += len(predicted.row)
 
     def _as_csv(self, predicted: PredictedRows) -> str:
-        columns = [[repr(v) if v == v else "" for v in column.tolist()] for column in self._columns(predicted)]
+        numbers = predicted.numbers(self._numbers)
+        columns = [[repr(v) if v == v else "" for v in column.tolist()] for column in numbers]
         rows = list(map(str, predicted.row.tolist()))
         texts = [map(_quoted, getattr(predicted, name) or [""] * len(rows)) for name in self._texts]
         return "\n".join(map(",".join, zip(rows, *texts, *columns, strict=True))) + "\n"
 
     def _as_json(self, predicted: PredictedRows) -> str:
-        values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in self._columns(predicted)]
+        values = map(finite, predicted.numbers(self._numbers))
         texts = {name: found for name in self._texts if (found := getattr(predicted, name)) is not None}
-        names = ["row", *texts, *_names(self._texts)]
+        names = ["row", *texts, *self._numbers]
         rows = zip(predicted.row.tolist(), *texts.values(), *values, strict=True)
         return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
 
-    def _columns(self, predicted: PredictedRows) -> tuple[FloatArray, ...]:
-        return predicted.values("alarm" in self._texts)
-
     def written(self) -> dict[str, Any]:
+        """What is safely in the file, by which a continued run knows it again."""
         os.fsync(self._file.fileno())
         return self._known()
 
@@ -248,7 +221,7 @@ class TextWriter(TextOutput):
 class ParquetWriter:
     """Parquet, with the package pyarrow; the file is whole once it is closed."""
 
-    def __init__(self, path: Path, texts: list[str]) -> None:
+    def __init__(self, path: Path, texts: Sequence[str], numbers: Sequence[str]) -> None:
         try:
             import pyarrow as pa
             from pyarrow import parquet
@@ -257,11 +230,10 @@ class ParquetWriter:
         fields = [
             ("row", pa.int64()),
             *((name, pa.string()) for name in texts),
-            *((name, pa.float64()) for name in _names(texts)),
+            *((name, pa.float64()) for name in numbers),
         ]
-        self._arrow, self._path, self._texts = pa, path, texts
+        self._arrow, self._path, self._texts, self._numbers = pa, path, texts, numbers
         self._schema = pa.schema(fields)
-        self.rows = 0
         with writing(path):
             self._writer = parquet.ParquetWriter(path, self._schema)
 
@@ -269,7 +241,7 @@ class ParquetWriter:
         if not len(predicted.row):
             return
         texts = [getattr(predicted, name) or [None] * len(predicted.row) for name in self._texts]
-        values = [self._arrow.array(column, from_pandas=True) for column in predicted.values("alarm" in self._texts)]
+        values = [self._arrow.array(column, from_pandas=True) for column in predicted.numbers(self._numbers)]
         with writing(self._path, "; rows before may be in it"):
             try:
                 self._writer.write_table(self._arrow.table([predicted.row, *texts, *values], schema=self._schema))
@@ -277,7 +249,6 @@ class ParquetWriter:
                 with contextlib.suppress(OSError):
                     self.close()
                 raise
-        self.rows += len(predicted.row)
 
     def written(self) -> dict[str, Any]:
         return {}
@@ -286,9 +257,7 @@ class ParquetWriter:
         self._writer.close()
 
 
-def _names(texts: list[str]) -> tuple[str, ...]:
-    """What the columns of numbers are called."""
-    return (*VALUES, "p_value") if "alarm" in texts else VALUES
+Writer = TextWriter | ParquetWriter
 
 
 def _quoted(text: str) -> str:
