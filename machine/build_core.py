@@ -66,7 +66,7 @@ def compile_for(processor: str, folder: Path, *only: str) -> None:
     from streamgp.compiled import compile_once, jit
 
     jit.for_python = False
-    compile_once.name_by_content()
+    compile_once.prepare()
     from streamgp.job.ahead import every
 
     objects = folder / "objects" / processor

@@ -32,6 +32,11 @@ inspector: ContextVar[Callable[[Mapping[str, int], int], None] | None] = Context
 MOST = 2**53  # rows or repairs that are counted
 
 
+def fields(whole: str, real: str = "") -> np.dtype[Any]:
+    """A record of whole numbers, then of others, by their names."""
+    return np.dtype([(name, np.int64) for name in whole.split()] + [(name, np.float64) for name in real.split()])
+
+
 class Layout:
     """Which numbers a kind of model has.
 
@@ -59,10 +64,6 @@ class Layout:
         spans = np.dtype([(name, _span(text)) for name, text in (self.state | self.work).items()])
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
         self.type, self.model = Kind("record", 1, record=self.record), Kind("model", record=self.record)
-
-    def count(self, sizes: Mapping[str, int]) -> int:
-        """How many numbers the state has."""
-        return sum(math.prod(_shape(text, sizes)) for text in self.state.values())
 
 
 class Numbers:
@@ -102,9 +103,7 @@ class Numbers:
     def _look(self) -> None:
         """Name what the first record and the first buffer hold."""
         self.plan, self.counters, self.buffer = self.records["plan"], self.records["counters"], self.buffers[0]
-        views = vars(_views(self.records[0], self.buffer))
-        self.state = SimpleNamespace(**{name: views[name] for name in self._layout.state})
-        self.work = SimpleNamespace(**{name: views[name] for name in self._layout.work})
+        self.state = self.work = _Placed(self.records[0], self.buffer)
 
     def at(self, records: np.ndarray, buffers: np.ndarray) -> Self:
         """The same kind of numbers in other places, (models, ...) each; the records say the shapes of the arrays."""
@@ -114,23 +113,20 @@ class Numbers:
         return twin
 
     def one(self, i: int) -> Self:
-        """The numbers of model i of many, for a short look: each array is found when it is asked for."""
-        twin = copy(self)
-        twin.records, twin.buffers = self.records[i : i + 1], self.buffers[i : i + 1]
-        twin.plan, twin.counters, twin.buffer = twin.records["plan"], twin.records["counters"], twin.buffers[0]
-        twin.state = twin.work = _Asked(twin.records[0], twin.buffer)
-        return twin
+        """The numbers of model i of many."""
+        return self.at(self.records[i : i + 1], self.buffers[i : i + 1])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The counters and the state by name, as arrays that can be written to."""
-        named = {f"counters.{name}": self.counters[name] for name in self.counted} | vars(self.state)
+        named = {f"counters.{name}": self.counters[name] for name in self.counted}
+        named |= {name: getattr(self.state, name) for name in self._layout.state}
         return named | {name: named[name].view(Triangles) for name in self._layout.triangles}
 
     def stacked(self) -> dict[str, np.ndarray]:
         """The same of all models, each with a leading axis for them."""
         counters = self.records["counters"]
         named = {f"counters.{name}": counters[name] for name in self.counted}
-        return named | {name: self.stacked_array(name) for name in vars(self.state)}
+        return named | {name: self.stacked_array(name) for name in self._layout.state}
 
     def stacked_array(self, name: str) -> np.ndarray:
         """An array of the state of all models."""
@@ -139,6 +135,36 @@ class Numbers:
 
     def count(self, name: str) -> int:
         return int(self.counters[name][0])
+
+    @property
+    def stack(self) -> list[np.ndarray]:
+        """All numbers of all models, work space included, (models, ...) each."""
+        return [self.records, self.buffers]
+
+    @stack.setter
+    def stack(self, arrays: list[np.ndarray]) -> None:
+        self.records, self.buffers = arrays
+
+
+class Stacked(dict[str, np.ndarray]):
+    """Arrays of many models by name, (models, ...) each, where no compiled code reads them by name; see Numbers."""
+
+    limits: Mapping[str, tuple[float, float]] = {}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Those of the first model."""
+        return {name: array[0] for name, array in self.items()}
+
+    def stacked(self) -> dict[str, np.ndarray]:
+        return self
+
+    @property
+    def stack(self) -> list[np.ndarray]:
+        return list(self.values())
+
+    @stack.setter
+    def stack(self, arrays: list[np.ndarray]) -> None:
+        self.update(zip(self, arrays, strict=True))
 
 
 class Triangles(np.ndarray):
@@ -176,36 +202,26 @@ def _span(text: str) -> np.dtype[Any]:
     return np.dtype([(name, np.int64) for name in (start, "first_axis", "second_axis", "third_axis")[: 1 + axes]])
 
 
-def _views(record: Any, buffer: np.ndarray) -> SimpleNamespace:
-    """The plan, the counters and the arrays of a model by name, as plain Python sees them."""
-    named = SimpleNamespace(plan=record["plan"], counters=record["counters"], buffer=buffer)
-    for name in record["at"].dtype.names:
-        setattr(named, name, _view(record, buffer, name))
-    return named
-
-
-def _view(record: Any, buffer: np.ndarray, name: str) -> np.ndarray:
-    at = record["at"][name]
-    start, *shape = at.item()
-    part = buffer[start : start + math.prod(shape)].reshape(shape)
-    return part.view(np.int64) if INTEGERS in at.dtype.names else part
-
-
-class _Asked(SimpleNamespace):
-    """The arrays of a model by name, each placed when it is first asked for."""
+class _Placed(SimpleNamespace):
+    """The plan, the counters and the arrays of a model by name, each array placed when it is first asked for."""
 
     def __init__(self, record: Any, buffer: np.ndarray) -> None:
-        super().__init__()
-        self._place = record, buffer
+        super().__init__(plan=record["plan"], counters=record["counters"], buffer=buffer)
+        self._record = record
 
     def __getattr__(self, name: str) -> np.ndarray:
-        array = _view(*self._place, name)
+        if name.startswith("_") or name not in self._record["at"].dtype.names:
+            raise AttributeError(name)
+        at = self._record["at"][name]
+        start, *shape = at.item()
+        part = self.buffer[start : start + math.prod(shape)].reshape(shape)
+        array: np.ndarray = part.view(np.int64) if INTEGERS in at.dtype.names else part
         setattr(self, name, array)
         return array
 
 
-def _opened_in_python(records: Any, buffers: np.ndarray, i: int) -> SimpleNamespace:
-    return _views(records[i], buffers[i])
+def _opened_in_python(records: Any, buffers: np.ndarray, i: int) -> _Placed:
+    return _Placed(records[i], buffers[i])
 
 
 # Model i of those whose records (n,) and buffers (n, k) these are.

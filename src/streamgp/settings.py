@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, Unpack, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 Maybe = FloatArray | None  # an array, where there is one
 Check = Callable[[str, Any], Any]
-WRAPPED = re.compile(
-    r"\S.{0,107}(?= |$)"
-)  # lines of a docstring; textwrap is slow, and every import of a model does it
+WRAPPED = re.compile(r"\S.{0,107}(?= |$)")  # lines of a docstring, which textwrap would find too slowly
 BY_POSITION = Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -28,7 +26,8 @@ class Setting(NamedTuple):
     """What a setting is, described once: ``Capacity = Annotated[int, Setting("most basis points", "points", whole)]``.
 
     Signatures have ``capacity: Capacity = 100``; docstrings, the tables of the docs and the checks follow from it.
-    ``Annotated[Capacity, Setting("rows in the window")]`` is the same with other words.
+    ``Annotated[Capacity, Setting("rows in the window")]`` is the same with other words. What several signatures have is
+    a group, a TypedDict with ``capacity: Annotated[Capacity, 100]``, taken as ``**settings: Unpack[Group]``.
 
     Args:
         meaning: without a full stop.
@@ -138,12 +137,18 @@ class Part(Configured):
 
 
 def _parameters(init: Callable[..., None]) -> list[Parameter]:
-    """The parameters of an ``__init__``, with the types themselves."""
+    """The parameters of an ``__init__``, also those in a group, with the types themselves."""
     try:
         signature = inspect.signature(init, eval_str=True)
     except NameError:  # a type of the user's that is imported for type checkers only
         signature = inspect.signature(init)
-    return list(signature.parameters.values())[1:]
+    parameters = list(signature.parameters.values())[1:]
+    if parameters and get_origin(parameters[-1].annotation) is Unpack:
+        (group,) = get_args(parameters.pop().annotation)
+        for name, kind in get_type_hints(group, include_extras=True).items():
+            default = next((item for item in kind.__metadata__ if not isinstance(item, Setting)), None)
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    return parameters
 
 
 def _setting(kind: Any) -> Setting | None:
@@ -198,6 +203,17 @@ def _remember_settings(
     return wrapped
 
 
+def read_only(name: str) -> property:
+    """A setting as an attribute, to which nothing can be assigned: it would change nothing."""
+
+    def refuse(_: Any, value: Any) -> NoReturn:
+        raise AttributeError(
+            f"{name} is a setting: change it before the first row by model.set_params({name}={value!r})"
+        )
+
+    return property(lambda configured: copied(configured._settings[name]), refuse)
+
+
 def refuse_unknown(owner: str, given: Iterable[str], names: tuple[str, ...]) -> None:
     """Refuse settings that are not among the names, with the nearest one."""
     for name in given:
@@ -247,6 +263,17 @@ def _shown(value: Any) -> str:
 def optional(check: Check) -> Check:
     """The same check of a setting that may be None."""
     return lambda name, value: None if value is None else check(name, value)
+
+
+def instance(kind: type, example: str) -> Check:
+    """Of a setting that is a part."""
+
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be, for example, {example}; got {value!r}")
+        return value
+
+    return check
 
 
 def one_of(*options: str) -> Check:

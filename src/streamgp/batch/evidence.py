@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -26,7 +24,7 @@ WIDEST = (1e-6, 1e6)
 # then e^2, e^4; the last stage is free. (kin40k, 1000 rows, noise 0.01: log evidence -560 with stages, -1402 without.)
 STRIDES = (1.0, 2.0, 4.0, np.inf)
 STAGE = 10
-REMEMBERED = 3  # points of which value and gradient are kept: a line search may end before its last one
+EVERY = 10  # iterations between two lines that tell of a search
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ class Evidence(Part):
         progress: Annotated[
             bool | Report,
             Setting(
-                "True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence)",
+                "True prints how it goes to standard error; or a function called with (start, iteration, log evidence)",
                 check=_progress,
             ),
         ] = False,
@@ -138,12 +136,18 @@ class Evidence(Part):
         """Return the best of all starts; it is never below the value at the first one."""
         low, high = self._limits(objective)
         rng = np.random.default_rng(self.seed)
+        report = self.progress if callable(self.progress) else partial(_tell, 1 + self.restarts)
         climbs = []
-        with _reporting(self.progress, self.iterations, 1 + self.restarts) as report, one_thread():
-            for number_of_start in range(1 + self.restarts):
-                start = objective.start if number_of_start == 0 else _further_start(objective, rng)
-                climb = _Climb(objective, number_of_start, report)
-                climb.run(np.clip(start, low, high), low, high, self.iterations)
+        with one_thread():
+            for i in range(1 + self.restarts):
+                start = objective.start if i == 0 else _further_start(objective, rng)
+                climb = _Climb(objective, np.clip(start, low, high), partial(report, i) if self.progress else None)
+                climb.run(low, high, self.iterations)
+                if i == 0 and not climb.history:  # a further start that fails was an unlucky draw
+                    raise ValueError(
+                        "the log marginal likelihood cannot be computed at the given hyperparameters: a covariance is "
+                        "not positive definite. Raise the noise or the jitter, or shorten the lengthscale."
+                    )
                 climbs.append(climb)
         best = max(climbs, key=lambda climb: climb.value)
         on_bound = objective.logs & ((best.coordinates <= low) | (best.coordinates >= high))
@@ -184,31 +188,22 @@ class Evidence(Part):
 class _Climb:
     """One ascent from one start."""
 
-    def __init__(self, objective: Objective, number_of_start: int, report: Report) -> None:
-        self.objective, self.number_of_start, self.report = objective, number_of_start, report
-        self.coordinates = objective.start
-        self.value = -np.inf
+    def __init__(self, objective: Objective, start: FloatArray, report: Callable[[int, float], None] | None) -> None:
+        self.objective, self.report = objective, report
+        self.coordinates, self.value, self.gradient = start, -np.inf, np.zeros_like(start)  # the best so far
+        self.worst = np.inf
         self.history: list[float] = []
         self.converged = False
         self.failures = 0
-        self._last, self._worst = -np.inf, np.inf
-        # The last points, their values and gradients: a stage begins where the one before it ended.
-        self._known: deque[tuple[FloatArray, float, FloatArray]] = deque(maxlen=REMEMBERED)
 
-    def run(self, start: FloatArray, low: FloatArray, high: FloatArray, iterations: int) -> None:
-        self._last, _ = self._evaluated(start)
-        if not np.isfinite(self._last):
-            if self.number_of_start > 0:  # an unlucky draw; the first start stands
-                self.failures += 1
-                return
-            raise ValueError(
-                "the log marginal likelihood cannot be computed at the given hyperparameters: a covariance is not "
-                "positive definite. Raise the noise or the jitter, or shorten the lengthscale."
-            )
-        self.coordinates, self.value, self._worst = start.copy(), self._last, self._last
-        self._step(start)
+    def run(self, low: FloatArray, high: FloatArray, iterations: int) -> None:
         from scipy import optimize  # an import that few need and that takes long
 
+        start = self.coordinates
+        first, _ = self._descend(start)
+        if self.failures:
+            return
+        self._step(optimize.OptimizeResult(fun=first))
         for stride in STRIDES:
             left = iterations - (len(self.history) - 1)
             if left == 0:
@@ -230,31 +225,26 @@ class _Climb:
                 self.converged = True
                 return
 
-    def _evaluated(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
-        for known, value, gradient in self._known:
-            if np.array_equal(known, coordinates):
-                return value, gradient
+    def _descend(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
+        if self.history and np.array_equal(coordinates, self.coordinates):  # a stage begins where the last one ended
+            return -self.value, -self.gradient
         try:
             value, gradient = self.objective(coordinates)
         except np.linalg.LinAlgError:
-            return -np.inf, np.zeros_like(coordinates)
-        self._known.append((coordinates.copy(), value, gradient))
-        return value, gradient
-
-    def _descend(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = self._evaluated(coordinates)
+            value, gradient = -np.inf, self.gradient
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
             # Flat and lower than all before, but finite: the line search interpolates and turns back.
             self.failures += 1
-            return -(self._worst - (1.0 + abs(self._worst))), np.zeros_like(coordinates)
-        self._last, self._worst = value, min(value, self._worst)
+            return 1.0 + abs(self.worst) - self.worst, np.zeros_like(coordinates)
+        self.worst = min(value, self.worst)
         if value > self.value:
-            self.coordinates, self.value = coordinates.copy(), value
+            self.coordinates, self.value, self.gradient = coordinates.copy(), value, gradient
         return -value, -gradient
 
-    def _step(self, _coordinates: FloatArray) -> None:
-        self.history.append(float(self._last))  # the line search ends with the point it accepts
-        self.report(self.number_of_start, len(self.history) - 1, self.history[-1])
+    def _step(self, intermediate_result: Any) -> None:
+        self.history.append(-float(intermediate_result.fun))
+        if self.report is not None:
+            self.report(len(self.history) - 1, self.history[-1])
 
 
 def checked(evidence: Any) -> Evidence:
@@ -272,23 +262,8 @@ def _further_start(objective: Objective, rng: np.random.Generator) -> FloatArray
     return start
 
 
-@contextlib.contextmanager
-def _reporting(progress: bool | Report, iterations: int, starts: int) -> Iterator[Report]:
-    if callable(progress):
-        yield progress
-        return
-    if not progress:
-        yield lambda _start, _iteration, _value: None
-        return
-    try:
-        rich = importlib.import_module("rich.progress")
-    except ImportError:
-        raise ImportError(
-            "progress=True needs the package rich: pip install rich, or give a function of "
-            "(start, iteration, log evidence)"
-        ) from None
-    with rich.Progress() as bar:
-        task = bar.add_task("log evidence", total=iterations * starts)
-        yield lambda start, iteration, value: bar.update(
-            task, completed=start * iterations + iteration, description=f"log evidence {value:.4g}"
-        )
+def _tell(starts: int, start: int, iteration: int, value: float) -> None:
+    """Print how a search goes, now and then."""
+    if iteration % EVERY == 0:
+        place = f"start {start + 1} of {starts}, iteration {iteration}"
+        print(f"tune: {place}, log evidence {value:.4g}", file=sys.stderr, flush=True)

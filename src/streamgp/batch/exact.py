@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, lapack, solve_triangular
 
-from streamgp.batch.model import KernelModel
+from streamgp.batch.model import Hyperparameters, KernelModel
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
 from streamgp.process.mean import FixedMeanSetting, values
 from streamgp.recipes.soh2014 import SOGP
@@ -139,8 +139,8 @@ class FullGP(KernelModel):
         solution = self._learned()
         return float(np.mean((solution.kernel if kernel is None else kernel).diagonal(solution.X)))
 
-    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:
-        return solve(*self._bound(values, X), self._jitter, X, Y - self._prior(X, Y.shape[1]))
+    def _solve(self, named: Hyperparameters, X: FloatArray, Y: FloatArray) -> Exact:
+        return solve(*self._bound(named, X), self._jitter, X, Y - self._prior(X, Y.shape[1]))
 
     def _gradient(self, solution: Exact, X: FloatArray, Y: FloatArray) -> FloatArray:
         return gradient(solution, self._jitter)

@@ -5,25 +5,24 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
-from streamgp.batch.model import KernelModel, extent
+from streamgp.batch import low_rank
+from streamgp.batch.low_rank import LowRank
+from streamgp.batch.model import Hyperparameters, KernelModel, extent
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
 from streamgp.settings import FloatArray, Setting, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Jitter, OneNoise, Seed, ShortLengthscale, ShortVariance
 
 
-class LowRank(NamedTuple):
-    """A posterior through inducing points: y ~ N(0, V'V + diag(lam))."""
+class Inducing(NamedTuple):
+    """A posterior through inducing points."""
 
     kernel: Kernel
     points: FloatArray  # in the shape of the inputs
     noise: float
     L: FloatArray  # K_uu = L L', jitter included
-    V: FloatArray  # L^-1 K_uf
-    lam: FloatArray  # (n,)
-    M: FloatArray  # I + V diag(1/lam) V' = M M'
-    b: FloatArray  # M^-1 V diag(1/lam) Y
+    weights: LowRank  # of the features L^-1 K_uf
     value: float
 
 
@@ -76,8 +75,8 @@ class FITC(KernelModel):
             return np.array(self._solution.points.reshape(self._m, -1))
         return np.empty((0, 0)) if self._given is None else self._given.copy()
 
-    def _points(self, X: FloatArray, values: FloatArray | None = None) -> FloatArray:
-        """The inducing points (m, width), of all that is tuned; None: to start from."""
+    def _points(self, X: FloatArray) -> FloatArray:
+        """The inducing points (m, width) to start from."""
         if self._given is None:
             return self._drawn(X, np.random.default_rng(self._seed))
         width, _ = extent(X)
@@ -90,34 +89,26 @@ class FITC(KernelModel):
             raise ValueError(f"points={self._m} are to be drawn from the rows, but there are {len(X)}; ask for fewer")
         return X[rng.choice(len(X), self._m, replace=False)].reshape(self._m, -1)
 
-    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> LowRank:
-        kernel, noise = self._bound(values, X)
-        U = self._points(X, values).reshape(self._m, *X.shape[1:])
-        Kuu = kernel(U) * self._jittered()
-        L = cholesky(Kuu, lower=True, check_finite=False)
-        V = solve_triangular(L, kernel(U, X), lower=True, check_finite=False)
-        lam = noise + self._residual(kernel, X, V)
-        # Woodbury: (V'V + lam)^-1 = lam^-1 - lam^-1 V' (M M')^-1 V lam^-1
-        M = cholesky(np.eye(self._m) + (V / lam) @ V.T, lower=True, check_finite=False)
-        b = solve_triangular(M, (V / lam) @ Y, lower=True, check_finite=False)
-        n, p = Y.shape
-        quadratic = np.sum(Y * Y / lam[:, None]) - np.sum(b * b)
-        determinant = np.sum(np.log(lam)) + 2.0 * np.sum(np.log(np.diag(M)))
-        value = -0.5 * quadratic - 0.5 * p * (determinant + n * np.log(2.0 * np.pi))
-        return LowRank(kernel, U, noise, L, V, lam, M, b, float(value))
+    def _solve(self, named: Hyperparameters, X: FloatArray, Y: FloatArray) -> Inducing:
+        kernel, noise = self._bound(named, X)
+        U = np.reshape(named["points"] if "points" in named else self._points(X), (self._m, *X.shape[1:]))
+        L = cholesky(kernel(U) * self._jittered(), lower=True, check_finite=False)
+        Phi = _features(kernel, L, U, X)
+        weights = low_rank.solve(Phi, noise + self._residual(kernel, X, Phi), Y)
+        return Inducing(kernel, U, noise, L, weights, weights.value)
 
     def _jittered(self) -> FloatArray:
         """What the jitter multiplies the points' covariance with: its diagonal counts a little more."""
         return 1.0 + self._jitter * np.eye(self._m)
 
-    def _residual(self, kernel: Kernel, X: FloatArray, V: FloatArray) -> FloatArray:
+    def _residual(self, kernel: Kernel, X: FloatArray, Phi: FloatArray) -> FloatArray:
         """The variance of the function that the points cannot express, or none where it does not count."""
         if not self._residual_counts:
             return np.zeros(len(X))
-        gamma2: FloatArray = np.maximum((1.0 + self._jitter) * kernel.diagonal(X) - np.sum(V * V, axis=0), 0.0)
+        gamma2: FloatArray = np.maximum((1.0 + self._jitter) * kernel.diagonal(X) - np.sum(Phi * Phi, axis=1), 0.0)
         return gamma2
 
-    def _gradient(self, solution: LowRank, X: FloatArray, Y: FloatArray) -> FloatArray:
+    def _gradient(self, solution: Inducing, X: FloatArray, Y: FloatArray) -> FloatArray:
         kernel = solution.kernel
         by_cross, by_points, w = self._by_covariances(solution, Y)
         by_kernel = 2.0 * kernel.weighted_gradient(by_cross, solution.points, X)
@@ -126,25 +117,24 @@ class FITC(KernelModel):
             by_kernel += kernel.weighted_diagonal_gradient((1.0 + self._jitter) * w, X)
         return np.append(by_kernel, solution.noise * np.sum(w))
 
-    def _by_covariances(self, solution: LowRank, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _by_covariances(self, solution: Inducing, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """A, B, w of d log p = 2 tr(A' dK_uf) - tr(B dK_uu) + w' d diag(K_ff); w is also that of the noise."""
-        _, _, _, L, V, lam, M, b, _ = solution
-        p = Y.shape[1]
-        back = solve_triangular(M, b, lower=True, trans="T", check_finite=False)
-        alpha = (Y - V.T @ back) / lam[:, None]
-        whitened = solve_triangular(M, V / lam, lower=True, check_finite=False)
-        # W = 1/2 (alpha alpha' - p S^-1) = d log p / d S for S = V'V + lam; w is its diagonal.
-        w = 0.5 * (np.sum(alpha * alpha, axis=1) - p * (1.0 / lam - np.sum(whitened * whitened, axis=0)))
-        VW = 0.5 * ((V @ alpha) @ alpha.T - p * cho_solve((M, True), V / lam, check_finite=False))
+        L, Phi = solution.L, solution.weights.Phi
+        WPhi, w = low_rank.derivative(solution.weights, Y)
         if self._residual_counts:
-            VW -= V * w  # the diagonal of S is the prior's whatever V'V is
-        # d(V'V) = dK_fu B + B' dK_uf - B' dK_uu B with B = K_uu^-1 K_uf
-        by_cross = solve_triangular(L, VW, lower=True, trans="T", check_finite=False)
-        by_points = solve_triangular(L, V @ by_cross.T, lower=True, trans="T", check_finite=False)
+            WPhi -= w[:, None] * Phi  # the diagonal of S is the prior's whatever Phi is
+        # d(Phi Phi') = dK_fu B + B' dK_uf - B' dK_uu B with B = K_uu^-1 K_uf
+        by_cross = solve_triangular(L, WPhi.T, lower=True, trans="T", check_finite=False)
+        by_points = solve_triangular(L, (by_cross @ Phi).T, lower=True, trans="T", check_finite=False)
         return by_cross, 0.5 * (by_points + by_points.T) * self._jittered(), w
 
-    def _predict(self, solution: LowRank, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        kernel = solution.kernel
-        V = solve_triangular(solution.L, kernel(solution.points, X), lower=True, check_finite=False)
-        U = solve_triangular(solution.M, V, lower=True, check_finite=False)
-        return U.T @ solution.b, np.sum(U * U, axis=0) + self._residual(kernel, X, V)
+    def _predict(self, solution: Inducing, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        Phi = _features(solution.kernel, solution.L, solution.points, X)
+        mean, variance = low_rank.predict(solution.weights, Phi)
+        return mean, variance + self._residual(solution.kernel, X, Phi)
+
+
+def _features(kernel: Kernel, L: FloatArray, U: FloatArray, X: FloatArray) -> FloatArray:
+    """Features whose products are what points U tell of the kernel at X, (n, m)."""
+    V: FloatArray = solve_triangular(L, kernel(U, X), lower=True, check_finite=False)
+    return V.T

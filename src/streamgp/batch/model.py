@@ -35,24 +35,22 @@ class BatchModel(Configured, abc.ABC):
     _fitted: Hyperparameters | None = None
     _solution: Any = None
 
-    # What a model has to provide.
-
     @abc.abstractmethod
     def _start(self, X: FloatArray) -> Hyperparameters:
         """The hyperparameters to start from, bound to the width of the inputs; and ``also_tuned``, if it is."""
 
     also_tuned: str = ""
 
-    def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
+    def _units(self, named: Hyperparameters, X: FloatArray) -> FloatArray:
         """What each of them is measured in that has any sign; 0 where it is positive and moves by its logarithm."""
-        return np.zeros(values.size)
+        return np.concatenate([np.full(np.size(one), float(name == self.also_tuned)) for name, one in named.items()])
 
     def _redrawn(self, count: int, X: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Those of any sign for a further start, in their units."""
         return START * rng.standard_normal(count)
 
     @abc.abstractmethod
-    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Any:
+    def _solve(self, named: Hyperparameters, X: FloatArray, Y: FloatArray) -> Any:
         """All that predictions and gradients need; its ``value`` is the log marginal likelihood."""
 
     @abc.abstractmethod
@@ -62,8 +60,6 @@ class BatchModel(Configured, abc.ABC):
     @abc.abstractmethod
     def _predict(self, solution: Any, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means (n, p) and latent variances (n,)."""
-
-    # What users call.
 
     def fit(self, X: Any, Y: Any, evidence: Evidence | None = None) -> Self:
         """Learn all rows, in place of any learned before.
@@ -75,19 +71,18 @@ class BatchModel(Configured, abc.ABC):
         """
         search = None if evidence is None else checked(evidence)
         X, Y, scalar = _checked_data(X, Y)
-        objective = self._objective(X, Y)
+        objective = self.objective(X, Y)
         maximum = None if search is None else search.maximize(objective)
-        coordinates = objective.start if maximum is None else maximum.coordinates
-        values = objective.values(coordinates)
+        values = objective.values(objective.start if maximum is None else maximum.coordinates)
+        fitted = _named(self._start(X), values)
         try:
-            solution = self._solve(values, X, Y)
+            solution = self._solve(fitted, X, Y)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "a covariance is not positive definite: rows or points lie too close together for this kernel. "
                 "Raise the noise or the jitter, or shorten the lengthscale."
             ) from None
-        self._solution, self.maximum = solution, maximum
-        self._fitted = _named(self._start(X), values)
+        self._solution, self.maximum, self._fitted = solution, maximum, fitted
         self._shape, self._scalar, self._outputs = X.shape[1:], scalar, Y.shape[1]
         return self
 
@@ -121,7 +116,24 @@ class BatchModel(Configured, abc.ABC):
     def objective(self, X: Any, Y: Any) -> Objective:
         """Return the log marginal likelihood of data and its gradient, as functions of the coordinates."""
         X, Y, _ = _checked_data(X, Y)
-        return self._objective(X, Y)
+        start = self._start(X)
+        values = np.concatenate([np.ravel(value) for value in start.values()])
+        units = self._units(start, X)
+        logs = units == 0
+
+        def evaluate(coordinates: FloatArray) -> tuple[float, FloatArray]:
+            solution = self._solve(_named(start, objective.values(coordinates)), X, Y)
+            return solution.value, self._gradient(solution, X, Y) * np.where(logs, 1.0, units)
+
+        objective = Objective(
+            evaluate,
+            start=np.where(logs, np.log(np.where(logs, values, 1.0)), values / np.where(logs, 1.0, units)),
+            names=tuple(name for name, value in start.items() for _ in range(np.size(value))),
+            logs=logs,
+            redraw=partial(self._redrawn, int(np.sum(~logs)), X),
+            units=units,
+        )
+        return objective
 
     @property
     def hyperparameters(self) -> Hyperparameters:
@@ -129,28 +141,6 @@ class BatchModel(Configured, abc.ABC):
         if self._fitted is None:
             return {"noise": self._settings["noise"]}
         return {name: copy.copy(value) for name, value in self._fitted.items() if name != self.also_tuned}
-
-    def _objective(self, X: FloatArray, Y: FloatArray) -> Objective:
-        named = self._start(X)
-        values = np.concatenate([np.ravel(value) for value in named.values()])
-        units = self._units(values, X)
-        logs = units == 0
-        start = np.divide(values, units, where=~logs, out=np.empty(values.size))
-        start[logs] = np.log(values[logs])
-
-        def evaluate(coordinates: FloatArray) -> tuple[float, FloatArray]:
-            solution = self._solve(objective.values(coordinates), X, Y)
-            return solution.value, self._gradient(solution, X, Y) * np.where(logs, 1.0, units)
-
-        objective = Objective(
-            evaluate,
-            start=start,
-            names=tuple(name for name, value in named.items() for _ in range(np.size(value))),
-            logs=logs,
-            redraw=partial(self._redrawn, int(np.sum(~logs)), X),
-            units=units,
-        )
-        return objective
 
     def _learned(self) -> Any:
         if self._solution is None:
@@ -179,15 +169,17 @@ class KernelModel(BatchModel):
         values = self._kernel.program(width, depth).parameters
         return self._kernel.hyperparameters(values, width, depth) | {"noise": self._noise}
 
-    def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
-        units = np.zeros(values.size)
-        theta = self._kernel.program(*extent(X)).parameters.size
-        units[:theta] = self._kernel.loading_units(values[:theta], *extent(X))
+    def _units(self, named: Hyperparameters, X: FloatArray) -> FloatArray:
+        units, (width, depth) = super()._units(named, X), extent(X)
+        program = self._bound(named, X)[0].program(width, depth)
+        units[: program.parameters.size] = program.loading_units(width)
         return units
 
-    def _bound(self, values: FloatArray, X: FloatArray) -> tuple[Kernel, float]:
-        theta = self._kernel.program(*extent(X)).parameters.size
-        return self._kernel.with_values(values, *extent(X)), float(values[theta])
+    def _kernel_values(self, named: Hyperparameters) -> FloatArray:
+        return np.concatenate([np.ravel(one) for name, one in named.items() if name not in ("noise", self.also_tuned)])
+
+    def _bound(self, named: Hyperparameters, X: FloatArray) -> tuple[Kernel, float]:
+        return self._kernel.with_values(self._kernel_values(named), *extent(X)), float(named["noise"])
 
 
 def extent(X: FloatArray) -> tuple[int, int]:

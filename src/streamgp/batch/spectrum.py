@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from streamgp.batch import low_rank
+from streamgp.batch.low_rank import LowRank
 from streamgp.batch.model import BatchModel, Hyperparameters, extent
 from streamgp.kernels import SquaredExponential
 from streamgp.process.features import Fourier, fourier_features
@@ -19,12 +20,8 @@ class Spectrum(NamedTuple):
 
     scales: FloatArray  # (width,) lengthscales
     variance: float
-    noise: float
     frequencies: FloatArray  # (D, width), divided by the lengthscales
-    Phi: FloatArray  # (n, 2D)
-    R: FloatArray  # Phi'Phi + noise I = R'R
-    weights: FloatArray  # (2D, p)
-    alpha: FloatArray  # (Phi Phi' + noise I)^-1 Y
+    weights: LowRank
     value: float
 
 
@@ -106,60 +103,36 @@ class SSGPR(BatchModel):
         width, depth = extent(X)
         return self._features.frequencies(width, depth) * np.resize(lengthscale, width)
 
-    def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
-        units = np.zeros(values.size)
-        units[values.size - self._count(X) :] = 1.0
-        return units
-
-    def _count(self, X: FloatArray) -> int:
-        """How many numbers the frequencies are, where they are tuned."""
-        return self._features.features * extent(X)[0] if self._tuned else 0
-
     def _redrawn(self, count: int, X: FloatArray, rng: np.random.Generator) -> FloatArray:
         return rng.standard_normal(count)
 
-    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Spectrum:
-        (width, _), n, p = extent(X), *Y.shape
-        (*lengthscale, variance, noise), free = np.split(values, [values.size - self._count(X)])
-        scales = np.resize(lengthscale, width)
-        unscaled = free.reshape(-1, width) if self._tuned else self._unscaled(X, self._start(X)["lengthscale"])
-        X = X.reshape(n, width)
+    def _solve(self, named: Hyperparameters, X: FloatArray, Y: FloatArray) -> Spectrum:
+        (width, _), variance = extent(X), float(named["variance"])
+        unscaled = named["frequencies"] if self._tuned else self._unscaled(X, self._start(X)["lengthscale"])
+        scales = np.resize(named["lengthscale"], width)
         frequencies = unscaled / scales
-        m = 2 * len(frequencies)
-        Phi = fourier_features(frequencies, variance, X)
-        # [gijsberts2013] Eq. (4)
-        A = Phi.T @ Phi
-        A[np.diag_indices(m)] += noise
-        R = cholesky(A, check_finite=False)
-        weights = cho_solve((R, False), Phi.T @ Y, check_finite=False)
-        alpha = (Y - Phi @ weights) / noise
-        # [gijsberts2013] 3.2, the log marginal likelihood. The determinant of A has one factor noise for each of the 2D
-        # weights; the paper prints D/2 ln noise where 2D/2 is meant.
-        determinant = 2.0 * np.sum(np.log(np.diag(R))) + (n - m) * np.log(noise)
-        value = -0.5 * np.sum(Y * alpha) - 0.5 * p * (determinant + n * np.log(2.0 * np.pi))
-        return Spectrum(scales, variance, noise, frequencies, Phi, R, weights, alpha, float(value))
+        # [gijsberts2013] Eq. (4) and 3.2, the log marginal likelihood, with sqrt(noise) of theirs in Phi. The
+        # determinant has one factor for each of the 2D weights; the paper prints D/2 ln noise where 2D/2 is meant.
+        Phi = fourier_features(frequencies, variance, X.reshape(len(X), width))
+        weights = low_rank.solve(Phi, np.full(len(X), named["noise"]), Y)
+        return Spectrum(scales, variance, frequencies, weights, weights.value)
 
     def _gradient(self, solution: Spectrum, X: FloatArray, Y: FloatArray) -> FloatArray:
-        scales, _, noise, frequencies, Phi, R, _, alpha, _ = solution
-        X = X.reshape(len(X), -1)
-        (n, m), p, D = Phi.shape, Y.shape[1], len(frequencies)
-        inverse = cho_solve((R, False), np.eye(m), check_finite=False)
-        # W = 1/2 (alpha alpha' - p S^-1) = d log p / d S for S = Phi Phi' + noise I, where S^-1 Phi = Phi A^-1.
-        WPhi = 0.5 * (alpha @ (alpha.T @ Phi) - p * Phi @ inverse)
-        trace = 0.5 * (np.sum(alpha * alpha) - p * ((n - m) / noise + np.trace(inverse)))
+        scales, _, frequencies, (Phi, lam, *_), _ = solution
+        X, D = X.reshape(len(X), -1), len(frequencies)
+        WPhi, w = low_rank.derivative(solution.weights, Y)
         # d S = d Phi Phi' + Phi d Phi'; the angle turns cos into -sin and sin into cos.
         by_angle = 2.0 * (WPhi[:, D:] * Phi[:, :D] - WPhi[:, :D] * Phi[:, D:])
         by_frequency = by_angle.T @ X
         by_scale = -np.sum(by_frequency * frequencies, axis=0)
         lengthscales = 1 if self._features.lengthscale is None else self._features.lengthscale.size
         by_lengthscale = np.bincount(np.arange(scales.size) % lengthscales, by_scale, lengthscales)
-        parts = [by_lengthscale, np.array([np.sum(WPhi * Phi), noise * trace])]
+        parts = [by_lengthscale, np.array([np.sum(WPhi * Phi), lam @ w])]
         if self._tuned:
             parts.append((by_frequency / scales).ravel())
         return np.concatenate(parts)
 
     def _predict(self, solution: Spectrum, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        Phi = fourier_features(solution.frequencies, solution.variance, X.reshape(len(X), -1))
         # [gijsberts2013] Eq. (3) without the noise of the observation
-        U = solve_triangular(solution.R, Phi.T, trans="T", check_finite=False)
-        return Phi @ solution.weights, solution.noise * np.sum(U * U, axis=0)
+        Phi = fourier_features(solution.frequencies, solution.variance, X.reshape(len(X), -1))
+        return low_rank.predict(solution.weights, Phi)

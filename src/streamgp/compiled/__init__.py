@@ -50,85 +50,29 @@ def _way() -> Any:
 
 way: Any = _way()
 
-# What stands before functions.
+# What stands before a function: of one that compiled functions call; of one that Python calls, with the kinds of its
+# arguments; and, with the kind of the result first, of one that compiled functions call by its address, so that it
+# makes none of them larger. The last is for large functions that several loops call, and that many models never need.
+# Its first argument is a model (arrays.py); the field of its name in the plan has the address, which places() loads.
+compiled: Callable[[F], F] = way.compiled
+entry: Callable[..., Callable[[F], F]] = way.entry
+apart: Callable[..., Callable[[F], F]] = way.apart
 
-
-def compiled(function: F) -> F:
-    """Of a function that compiled functions call."""
-    return way.compiled(function)  # type: ignore[no-any-return]
-
-
-def inlined(function: F) -> F:
-    """Of one with a single caller, of which it becomes a part: alone it would be optimized twice."""
-    return way.inlined(function)  # type: ignore[no-any-return]
-
-
-def entry(*kinds: Kind) -> Callable[[F], F]:
-    """Of one that Python calls, with the kinds of its arguments; see compile_now()."""
-    return way.entry(*kinds)  # type: ignore[no-any-return]
-
-
-def as_written(*kinds: Kind) -> Callable[[F], F]:
-    """The same without fusing or reordering anything: a chaotic map has to take the same way on every processor."""
-    return way.as_written(*kinds)  # type: ignore[no-any-return]
-
-
-def apart(returns: Kind, *kinds: Kind) -> Callable[[F], F]:
-    """Of one that compiled functions call by its address, and that makes none of them larger.
-
-    It is for large functions that several loops call, and that many models never need. Its first argument is a model
-    (arrays.py); the field of its name in the plan has the address, and who makes the plan has loaded it (places()).
-
-    Args:
-        returns: kind of the result.
-        kinds: kinds of the arguments.
-    """
-    return way.apart(returns, *kinds)  # type: ignore[no-any-return]
-
-
-# What compiled functions use.
-
-
-def caller(returns: Kind, kinds: Sequence[Kind]) -> Any:
-    """A function that calls another one by its address, its first argument: so that is not compiled twice.
-
-    Args:
-        returns: kind of the result.
-        kinds: kinds of the arguments after the address.
-    """
-    return way.caller(returns, kinds)
-
-
-# The same array without an owner. Compiled code counts references to whatever a view belongs to, atomically, each time
-# a field of the state is read; between the first line and the last of a call from Python the caller keeps them alive.
+# What compiled functions use: a function that calls another one by its address, its first argument, by the kinds of
+# the result and of the arguments after it, so that is not compiled twice; and the same array without an owner. Compiled
+# code counts references to whatever a view belongs to, atomically, each time a field of the state is read; between the
+# first line and the last of a call from Python the caller keeps them alive.
+caller: Callable[[Kind, Sequence[Kind]], Any] = way.caller
 borrowed: Any = way.borrowed
 
-# What Python does with them.
-
-
-def address_of(function: Any) -> Any:
-    """Where the code of an entry is, once it is loaded; uncompiled, the function itself."""
-    return way.address_of(function)
-
-
-def places(*functions: Any) -> dict[str, int]:
-    """Where functions declared by apart() are, by name, for a plan: loaded now if they were not."""
-    return way.places(*functions)  # type: ignore[no-any-return]
-
-
-def compile_now(*entries: Any) -> None:
-    """Load entries, so that no compilation falls inside a stream."""
-    way.compile_now(*entries)
-
-
-def fill_cache(*entries: Any) -> None:
-    """Compile what is missing, and load nothing."""
-    way.fill_cache(*entries)
-
-
-def is_filled(*entries: Any) -> bool:
-    """Whether fill_cache() has nothing to do."""
-    return way.is_filled(*entries)  # type: ignore[no-any-return]
+# What Python does with entries: where the code of one is, once it is loaded (uncompiled, the function itself); where
+# those declared by apart() are, by name; load them, so that no compilation falls inside a stream; compile what is
+# missing, and load nothing; whether that has nothing to do.
+address_of: Callable[[Any], Any] = way.address_of
+places: Callable[..., dict[str, int]] = way.places
+compile_now: Callable[..., None] = way.compile_now
+fill_cache: Callable[..., None] = way.fill_cache
+is_filled: Callable[..., bool] = way.is_filled
 
 
 def uncompiled(function: F) -> F:

@@ -14,10 +14,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from numba.core import types
+from numba.core import codegen, types
 
 from streamgp.compiled.sources import environment
 
+code: Any = codegen
 PROCESSES = 2  # each takes half a gigabyte
 MAIN = "from streamgp.compiled import compile_once; compile_once.main()"
 
@@ -45,7 +46,7 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    name_by_content()
+    prepare()
     for name in sys.argv[1:]:
         module, _, function = name.partition(":")
         entry = getattr(importlib.import_module(module), function).entry
@@ -65,9 +66,30 @@ def is_cached(function: Any) -> bool:
     return cache._index_key(function.types, function.targetctx.codegen()) in cache._cache_file._load_index()
 
 
-def name_by_content() -> None:
-    """Let the functions that this process compiles have the names that they get in every other one, too."""
-    setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
+class Library(code.JITCodeLibrary):  # type: ignore[misc]
+    """Code that becomes machine code when it is kept: by then its callees, optimized before, are part of it."""
+
+    def _finalize_final_module(self) -> None:
+        if self._object_caching_enabled and self._compiled:  # it comes from the cache
+            super()._finalize_final_module()
+        self._finalized = True
+
+    def serialize_using_object_code(self) -> Any:
+        super()._finalize_final_module()
+        return super().serialize_using_object_code()
+
+
+def prepare() -> None:
+    """Let this process compile for the cache, and do nothing else with what it has compiled.
+
+    Functions have the names that they get in every other process, too.
+    """
+    for owner, name, value in (
+        (types.Record, "mangling_args", property(_content)),
+        (code.JITCPUCodegen, "_library_class", Library),
+        (code.JITCPUCodegen, "set_env", lambda *_: None),
+    ):
+        setattr(owner, name, value)
 
 
 def _content(record: Any) -> tuple[str, tuple[int]]:

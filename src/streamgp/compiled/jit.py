@@ -1,8 +1,8 @@
 """Functions compiled by Numba: in a checkout, and where no wheel brings their machine code.
 
 Numba checks only the file a function stands in before it trusts its cache, not the files of the functions it calls.
-Here every compiled function is stamped with a digest of all sources that define one instead, so that an edit or an
-upgrade anywhere in the compiled core recompiles what depends on it, and a copied or unpacked tree keeps its cache.
+Here every compiled function is stamped with a digest of all sources its module imports that define one, so that an
+edit or an upgrade of any of them recompiles what depends on it, and a copied or unpacked tree keeps its cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache, reduce
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numba
 from numba import extending
@@ -51,31 +51,21 @@ def type_of(kind: Kind) -> Any:
 
 
 def compiled(function: F) -> F:
-    return _compiled(function, "never")
+    return _compiled(function, called=False, kept=False)
 
 
-def inlined(function: F) -> F:
-    return _compiled(function, "always")
-
-
-def as_written(*kinds: Kind) -> Callable[[F], F]:
-    return lambda function: _declared(function, kinds, called=True, fastmath=False)
-
-
-def _compiled(
-    function: F, inline: Literal["never", "always"], fastmath: set[str] | bool = FASTMATH, called: bool = False
-) -> F:
+def _compiled(function: F, *, called: bool, kept: bool) -> F:
     dispatcher = njit(
         function,
-        cache=True,
+        cache=kept,
         nogil=True,
-        fastmath=fastmath,
+        fastmath=FASTMATH,
         error_model="numpy",
-        inline=inline,
         no_cpython_wrapper=not (called and for_python),
         no_cfunc_wrapper=True,
     )
-    dispatcher._cache._cache_file._source_stamp = digest()
+    if kept:  # other functions become a part of those that are kept
+        dispatcher._cache._cache_file._source_stamp = digest(function.__module__)
     if not called:
         dispatcher.__class__ = _Inner
     return dispatcher  # type: ignore[no-any-return]
@@ -166,8 +156,8 @@ def entry(*kinds: Kind) -> Callable[[F], F]:
     return lambda function: _declared(function, kinds, called=True)
 
 
-def _declared(function: F, kinds: tuple[Kind, ...], called: bool, fastmath: set[str] | bool = FASTMATH) -> F:
-    dispatcher: Any = _compiled(function, "never", fastmath, called)
+def _declared(function: F, kinds: tuple[Kind, ...], called: bool) -> F:
+    dispatcher: Any = _compiled(function, called=called, kept=True)
     dispatcher.types, dispatcher.loaded, dispatcher.entry = tuple(map(type_of, kinds)), False, dispatcher
     dispatcher.kinds = kinds
     return dispatcher  # type: ignore[no-any-return]

@@ -16,9 +16,6 @@ def compiled(function: F) -> F:
     return function
 
 
-inlined = compiled
-
-
 def borrowed(array: Any) -> Any:
     return array
 
@@ -29,10 +26,6 @@ def entry(*kinds: Kind) -> Callable[[F], F]:
         return function
 
     return decorated
-
-
-def as_written(*kinds: Kind) -> Callable[[F], F]:
-    return entry(*kinds)
 
 
 def apart(returns: Kind, *kinds: Kind) -> Callable[[F], F]:  # noqa: ARG001

@@ -57,7 +57,7 @@ class Library:
     _begin: Any
 
     opened = None
-    compiled = inlined = staticmethod(plain.compiled)
+    compiled = staticmethod(plain.compiled)
     borrowed, caller = staticmethod(plain.borrowed), staticmethod(plain.caller)
     compile_now, fill_cache, is_filled = map(staticmethod, (plain.compile_now, plain.fill_cache, plain.is_filled))
 
@@ -86,8 +86,6 @@ class Library:
     def entry(self, *kinds: Kind) -> Callable[[F], F]:
         return lambda function: Entry(function, kinds, self)  # type: ignore[return-value]
 
-    as_written = entry
-
     def apart(self, returns: Kind, *kinds: Kind) -> Callable[[F], F]:
         return self.entry(*kinds)
 
@@ -102,21 +100,15 @@ class Library:
 
 
 class Missing:
-    """Stands for jit.py where there is neither machine code nor Numba."""
+    """Stands for jit.py where there is neither machine code nor Numba: functions are declared, and none runs."""
 
-    opened = None
-    compiled = inlined = staticmethod(plain.compiled)
-    borrowed, caller = staticmethod(plain.borrowed), staticmethod(plain.caller)
-    entry, apart, as_written = staticmethod(plain.entry), staticmethod(plain.apart), staticmethod(plain.as_written)
+    def __getattr__(self, name: str) -> Any:
+        return self.refuse if name in ("address_of", "places", "compile_now", "fill_cache") else getattr(plain, name)
 
-    @staticmethod
-    def compile_now(*_: Any, **__: Any) -> NoReturn:
+    def refuse(self, *_: Any) -> NoReturn:
         raise ImportError(NO_CODE)
 
-    address_of = places = fill_cache = compile_now
-
-    @staticmethod
-    def is_filled(*_: Any) -> bool:
+    def is_filled(self, *_: Any) -> bool:
         return False
 
     def described(self, entries: Sequence[Any] = ()) -> str:

@@ -9,59 +9,45 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from signal import SIGINT
-from threading import get_ident, local, main_thread
+from threading import get_ident, main_thread
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from streamgp.arrays import Numbers
-from streamgp.contract.waiting import Waiting
+from streamgp.contract.within import family
 
 # What signal.signal and signal.getsignal call: these turn handlers into enumerations, in ten times the time.
 _signal: Any = importlib.import_module("_signal")
 
 
-class Family(Protocol):
-    """A model, as far as it is needed here."""
-
-    def _family(self) -> Iterator[Any]:
-        """This model and all within it."""
+_discards = ContextVar("discards", default=False)  # whether the caller throws models away that raise
 
 
-class _Caller(local):
-    """What the calls of a thread can rely on."""
-
-    discards: bool = False
-
-
-_caller = _Caller()
-
-
-class discarded_on_error:  # noqa: N801  used like a function
-    """Say that the models which this thread calls in a block are thrown away if one of the calls raises."""
-
-    def __enter__(self) -> None:
-        self._before, _caller.discards = _caller.discards, True
-
-    def __exit__(self, *_: object) -> None:
-        _caller.discards = self._before
+@contextmanager
+def discarded_on_error() -> Iterator[None]:
+    """Say that the models which are called in a block are thrown away if one of the calls raises."""
+    before = _discards.set(True)
+    try:
+        yield
+    finally:
+        _discards.reset(before)
 
 
-class undone_on_error:  # noqa: N801
+@contextmanager
+def undone_on_error(model: Any) -> Iterator[None]:
     """Undo what a block changed of a model if it raises, unless the caller throws the model away then."""
-
-    def __init__(self, model: Family) -> None:
-        self._undo = None if _caller.discards else undo_of(model)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        if kind is not None and self._undo is not None:
+    undo = None if _discards.get() else undo_of(model)
+    try:
+        yield
+    except BaseException:
+        if undo is not None:
             with uninterrupted():
-                self._undo()
+                undo()
+        raise
 
 
 class uninterrupted:  # noqa: N801
@@ -88,12 +74,12 @@ class uninterrupted:  # noqa: N801
                 self._before(*self._came)
 
 
-def undo_of(model: Family) -> Callable[[], None]:
+def undo_of(model: Any) -> Callable[[], None]:
     """What brings a model, and all within it, back to its present state."""
-    before = [(one, dict(vars(one))) for one in model._family()]
+    before = [(one, dict(vars(one))) for one in family(model)]
     found: dict[int, np.ndarray] = {}
-    for one, _ in before:
-        _collect(one._changing(), found)
+    for _, attributes in before:
+        _collect(attributes.values(), found)
     arrays = [(array, array.copy()) for array in found.values()]
 
     def undo() -> None:
@@ -121,10 +107,10 @@ def _collect(values: Iterable[Any], found: dict[int, np.ndarray]) -> None:
         if isinstance(value, np.ndarray):
             if value.size and id(value.base) not in found:
                 found[id(value)] = value
-        elif isinstance(value, Numbers):
-            records, buffers = value.records.view(np.uint8), value.buffers  # field by field a record takes far longer
-            found[id(records)], found[id(buffers)] = records, buffers
-        elif isinstance(value, Waiting):
-            found |= {id(array): array for array in value.arrays().values()}
         elif isinstance(value, tuple | list):
             _collect(value, found)
+        elif hasattr(type(value), "stack"):
+            for array in value.stack:  # field by field a record takes far longer
+                found[id(array)] = array.view(np.uint8) if array.dtype.names else array
+        elif "_numbers" in getattr(value, "__dict__", ()):  # a model that is not among those within
+            _collect([value._numbers], found)

@@ -16,17 +16,11 @@ TIME, WEIGHT, NOISE = range(3)
 
 
 class Moment(NamedTuple):
-    """Where a model with a kernel over time stands.
+    """Where a model with a kernel over time stands."""
 
-    Args:
-        seen: time of the last row; NaN: there was none.
-        spacing: how far apart rows usually are (contract/spacing.py); 0: not known.
-        learned: time of the last row learned; NaN: there was none.
-    """
-
-    seen: float
-    spacing: float
-    learned: float
+    seen: float  # time of the last row; NaN: there was none
+    spacing: float  # how far apart rows usually are (contract/spacing.py); 0: not known
+    learned: float  # time of the last row learned; NaN: there was none
 
     def next(self, steps: Any) -> FloatArray:
         """The times of the next rows, as far apart as rows usually are; 1 while that is not known."""

@@ -18,35 +18,21 @@ MOST_NAMES = 12  # that a message lists
 
 
 class Names(NamedTuple):
-    """What the columns of a model's rows are called.
-
-    Args:
-        inputs: in the order of the inputs.
-        targets: of the outputs.
-    """
+    """What the columns of a model's rows are called, in order."""
 
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
 
 
 class Origin(NamedTuple):
-    """The frame that rows came from, as far as what is predicted of them goes back into one.
+    """The frame that rows came from, as far as what is predicted of them goes back into one."""
 
-    Args:
-        backend: the package of the frame, such as "pandas".
-        index: of the rows, where frames have one.
-        time: the column that says when, a series of narwhals; None: none was named.
-        time_name: of that column.
-        observed: targets like the mean, NaN where missing; None: not known.
-        targets: their names.
-    """
-
-    backend: str
-    index: Any = None
-    time: Any = None
+    backend: str  # its package, such as "pandas"
+    index: Any = None  # of the rows, where frames have one
+    time: Any = None  # the column that says when, a series of narwhals; None: none was named
     time_name: str = ""
-    observed: FloatArray | None = None
-    targets: tuple[str, ...] = ()
+    observed: FloatArray | None = None  # targets like the mean, NaN where missing; None: not known
+    targets: tuple[str, ...] = ()  # their names
 
     def part(self, rows: np.ndarray) -> Origin:
         """Of some of the rows, by their numbers."""
@@ -58,15 +44,7 @@ class Origin(NamedTuple):
 
 
 class NamedRows(NamedTuple):
-    """Rows of a call.
-
-    Args:
-        X: the rows.
-        Y: their targets, or None.
-        time: their times, or None.
-        names: of the columns, where they were named.
-        origin: the frame, if it was one.
-    """
+    """Rows of a call, their targets and times, the names of their columns, and the frame that they came from."""
 
     X: Any
     Y: Any
@@ -82,16 +60,7 @@ def is_frame(value: Any) -> bool:
 
 
 def taken(X: Any, Y: Any, time: Any, target: Any, inputs: Any, known: Names | None) -> NamedRows:
-    """Rows as they were handed over: arrays as they are, columns of a frame by their names.
-
-    Args:
-        X: the rows.
-        Y: their targets.
-        time: their times; of a frame also the name of a column.
-        target: the name of the column to learn, or a list of them.
-        inputs: the names of the input columns; None: those the model knows, otherwise all others.
-        known: the names that the model has learned.
-    """
+    """Rows as they were handed over: arrays as they are, columns of a frame by their names; see learn_many."""
     if not is_frame(X):
         for name, value in (("target", target), ("inputs", inputs)):
             if value is not None:
@@ -102,42 +71,38 @@ def taken(X: Any, Y: Any, time: Any, target: Any, inputs: Any, known: Names | No
         return NamedRows(X, Y, time)
     if target is not None and Y is not None:
         raise TypeError("give the targets once: by the name of a column, target=..., or as Y")
-    if target is None and inputs is None and known is None and not isinstance(time, str):
+    apart = (time,) if isinstance(time, str) else ()
+    if target is None and inputs is None and known is None and not apart:
         return NamedRows(X, Y, time, None, _origin(X, _observed(Y, len(X))))
-    frame = _read(X)
-    timed = isinstance(time, str)
-    targets = () if target is None else _named("target", target)
+    frame, targets = _read(X), () if target is None else _named("target", target)
     if inputs is not None:
         columns = _named("inputs", inputs)
     elif known is not None:
         columns = known.inputs
     else:
-        columns = tuple(name for name in frame.columns if name not in (*targets, time if timed else ""))
-    _refuse_missing(frame.columns, [*columns, *targets, *([time] if timed else [])])
-    if both := [name for name in columns if name in targets or (timed and name == time)]:
-        what = "target" if both[0] in targets else "time"
-        raise ValueError(f"{both[0]!r} is the {what} and cannot be an input as well; leave it out of inputs")
+        columns = tuple(name for name in frame.columns if name not in (*targets, *apart))
+    _refuse_missing(frame.columns, [*columns, *targets, *apart])
+    for name in columns:
+        if name in (*targets, *apart):
+            what = "target" if name in targets else "time"
+            raise ValueError(f"{name!r} is the {what} and cannot be an input as well; leave it out of inputs")
     if known is not None and columns != known.inputs:
         raise ValueError(
             f"the inputs of this model are {_listed(known.inputs)}, in this order; got {_listed(columns)}. "
             "Leave inputs out, or use another model"
         )
-    if known is not None and targets and known.targets and targets != known.targets:
-        raise ValueError(
-            f"this model has learned {_listed(known.targets)}; got target={_listed(targets)}. Use another model"
-        )
-    when = frame.get_column(time) if timed else None
-    values = _numbers(frame, columns)
+    learned = () if known is None else known.targets
+    if targets and learned and targets != learned:
+        raise ValueError(f"this model has learned {_listed(learned)}; got target={_listed(targets)}. Use another model")
     if targets:
         own = _numbers(frame, targets)
         Y = own[:, 0] if isinstance(target, str) else own
-    names = Names(columns, targets or (known.targets if known is not None else ()))
-    origin = _origin(X, _observed(Y, len(X)))
-    if timed:
-        origin = origin._replace(time=when, time_name=time)
-    return NamedRows(
-        values, Y, time if when is None else when.to_numpy(), names, origin._replace(targets=names.targets)
-    )
+    names = Names(columns, targets or learned)
+    origin = _origin(X, _observed(Y, len(X)))._replace(targets=names.targets)
+    if apart:
+        when = frame.get_column(time)
+        origin, time = origin._replace(time=when, time_name=time), when.to_numpy()
+    return NamedRows(_numbers(frame, columns), Y, time, names, origin)
 
 
 def row_by_name(row: Mapping[str, Any], names: Names | None) -> list[Any]:
@@ -152,13 +117,7 @@ def row_by_name(row: Mapping[str, Any], names: Names | None) -> list[Any]:
 
 
 def made(columns: Mapping[str, Any], origin: Origin | None, backend: str | None = None) -> Any:
-    """A frame of these columns, of the kind of the origin.
-
-    Args:
-        columns: values by name.
-        origin: where the rows came from; None: of any kind that is installed.
-        backend: the package of another kind, such as "polars".
-    """
+    """A frame of these columns, of the kind of the origin, of another one, or of any that is installed."""
     nw = _narwhals()
     own = origin.backend if origin is not None else ""
     kind = backend or own or _installed()

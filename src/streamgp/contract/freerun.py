@@ -14,6 +14,7 @@ import numpy as np
 from streamgp.contract import inputs, passing
 from streamgp.contract.lanes import ADVANCE, ONE, TELL
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.within import family
 from streamgp.settings import FloatArray, whole
 
 Model = Any  # a StreamModel, which stands above
@@ -23,20 +24,12 @@ ROOM = 5e7
 
 
 class Step(NamedTuple):
-    """What trajectories expect at their next row; all (trajectories, p).
+    """What trajectories expect at their next row; all (trajectories, p)."""
 
-    Args:
-        mean: of the function, given what the trajectory has drawn of it so far.
-        variance: likewise.
-        noise: variance of the observation noise.
-        free_mean: of the function, whatever was drawn.
-        free_variance: likewise.
-    """
-
-    mean: FloatArray
+    mean: FloatArray  # of the function, given what the trajectory has drawn of it so far
     variance: FloatArray
-    noise: FloatArray
-    free_mean: FloatArray
+    noise: FloatArray  # variance of the observation noise
+    free_mean: FloatArray  # of the function, whatever was drawn
     free_variance: FloatArray
 
 
@@ -120,7 +113,7 @@ def simulate(model: Model, U: Any, feedback: Any, trajectories: int, seed: int) 
     parts = []
     for first in range(0, count, group):
         several = min(group, count - first)
-        futures = Independent(started, 1) if count == 1 else started._trajectories(several, len(rows))
+        futures = Independent(started, 1) if count == 1 else started._analysis().trajectories(several, len(rows))
         X = np.repeat(rows[None], several, axis=0)
         parts.append(run(futures, X, columns, p, rng if count > 1 else None))
     means, variances, noises = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -158,8 +151,8 @@ def _spread(variance: FloatArray) -> FloatArray:
 
 def forecast(model: Model, steps: Any, future: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
     """Predict the rows after the last one; see StreamModel.forecast."""
-    moment = model._moment()
-    recalls = np.size(feedback) or model._feeds_itself or any(one._recalls for one in model._family())
+    moment = model._moment
+    recalls = np.size(feedback) or model._feeds_itself or any(one._recalls for one in family(model))
     if recalls or moment is None:
         return simulate(model, next_rows(model, steps, feedback, future), feedback, trajectories, seed)
     times = moment.next(steps) if isinstance(steps, int | np.integer) else steps  # none depends on another
@@ -184,12 +177,12 @@ def next_rows(model: Model, steps: int, feedback: Any, future: Any) -> FloatArra
     if others:
         if future is None:
             raise ValueError(
-                f"columns {others} are not lagged targets: give their future values as inputs=, an array "
+                f"columns {others} are not lagged targets: give their future values as X, an array "
                 f"({steps}, {len(others)})"
             )
         values = inputs.rows(future, len(others))
         if len(values) != steps:
-            raise ValueError(f"inputs must have {steps} rows, one for each step; got {len(values)}")
+            raise ValueError(f"X must have {steps} rows, one for each step; got {len(values)}")
         rows[:, others] = values
     if not columns:
         return rows

@@ -88,18 +88,3 @@ class Relevance(NamedTuple):
 
     inputs: FloatArray
     memory: float
-
-
-class Swap(NamedTuple):
-    """Another model within predicts the rows after this one.
-
-    Args:
-        row: of the rows that were taken last, the first one 0.
-        rows: (p,) on this many rows the new model has been compared with the one before it.
-        roots: (2, p) mean root of the size of its errors on the last of them, in standard deviations of its predictions
-            and in units of the target; NaN where it is not known.
-    """
-
-    row: int
-    rows: FloatArray
-    roots: FloatArray

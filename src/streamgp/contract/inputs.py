@@ -41,9 +41,9 @@ def row(x: Any, d: int | None) -> FloatArray:
     return result
 
 
-def rows(X: Any, d: int | None) -> FloatArray:
-    """Rows as an (n, d) array."""
-    values = numbers(X, "X")
+def rows(X: Any, d: int | None, time: Any = None) -> FloatArray:
+    """Rows as an (n, d) array; None: rows without columns, one for each time."""
+    values = np.empty((np.size(time) if time is not None else 0, 0)) if X is None else numbers(X, "X")
     if values.ndim == 1 and values.size > 0 and (d is None or d == 1):
         values = values[:, None]
     if values.ndim != 2:
@@ -108,20 +108,13 @@ def noises(noise: Any, learned: np.ndarray, shared: bool, *, many: bool) -> Floa
             'with outputs="separate"'
         )
     with np.errstate(invalid="ignore"):
-        wrong = (learned & ~(np.isfinite(values) & (values > 0))).any(axis=1)
-    if wrong.any():
-        at = int(np.argmax(wrong))
+        wrong = (learned & ~(np.isfinite(values) & (values >= LEAST_NOISE))).any(axis=1)
+    for at in np.flatnonzero(wrong)[:1]:
         raise ValueError(
-            f"noise must be finite and above 0{f' in row {at}' if many else ''}: it is the variance of an observation; "
-            f"got {values[at].tolist()}; nothing was learned. Leave a row out that is to count for nothing, or make "
-            "its target missing."
-        )
-    small = (learned & (values < LEAST_NOISE)).any(axis=1)
-    if small.any():
-        at = int(np.argmax(small))
-        raise ValueError(
-            f"noise must be at least {LEAST_NOISE:g}{f' in row {at}' if many else ''}, below which arithmetic cannot "
-            f"tell it from 0; got {values[at].tolist()}; nothing was learned. Give a larger one, or use other units."
+            f"noise must be finite and above 0{f' in row {at}' if many else ''}: it is the variance of an observation, "
+            f"at least {LEAST_NOISE:g}, below which arithmetic cannot tell it from 0; got {values[at].tolist()}; "
+            "nothing was learned. Leave a row out that is to count for nothing, or make its target missing; otherwise "
+            "give a larger noise, or use other units."
         )
     return np.where(learned if values.shape[1] == p else learned.any(axis=1, keepdims=True), values, np.nan)
 
@@ -174,33 +167,28 @@ def _refuse_time(value: Any) -> NoReturn:
     )
 
 
+LARGE = (
+    f" has a number beyond {checks.LARGEST:g}{{where}}, whose square would overflow; nothing was learned. Use other "
+    "units, or wrap the model in Standardize."
+)
+# What the compiled check answers, in words: {X} and {Y} are what the call names rows and targets.
+NOT_TAKEN = {
+    checks.BAD_INPUT: "{X} has NaN or inf{where}: inputs must be finite numbers, and None, NA and masked entries count "
+    "as NaN; nothing was learned. Drop the row or fill the gap; a missing target is fine, a missing input is not.",
+    checks.BAD_TARGET: "{Y} has inf{where}: targets must be finite, or NaN where missing; nothing was learned. Clip or "
+    "drop it.",
+    checks.PARTLY_MISSING: "some targets of a row are missing{where}, but the outputs share one covariance; nothing "
+    'was learned. Make the whole row missing, or use a model with outputs="separate".',
+    checks.LARGE_INPUT: "{X}" + LARGE,
+    checks.LARGE_TARGET: "{Y}" + LARGE,
+}
+
+
 def refuse(status: int, at: int, many: bool) -> None:
     """Raise what the compiled check found."""
-    where = f" in row {at}" if many else ""
-    nothing = "; nothing was learned"
-    if status == checks.BAD_INPUT:
-        name = "X" if many else "x"
-        raise ValueError(
-            f"{name} has NaN or inf{where}: inputs must be finite numbers, and None, NA and masked entries "
-            f"count as NaN{nothing}. "
-            "Drop the row or fill the gap; a missing target is fine, a missing input is not."
-        )
-    if status == checks.BAD_TARGET:
-        name = "Y" if many else "y"
-        raise ValueError(
-            f"{name} has inf{where}: targets must be finite, or NaN where missing{nothing}. Clip or drop it."
-        )
-    if status in (checks.LARGE_INPUT, checks.LARGE_TARGET):
-        name = ("X" if many else "x") if status == checks.LARGE_INPUT else ("Y" if many else "y")
-        raise ValueError(
-            f"{name} has a number beyond {checks.LARGEST:g}{where}, whose square would overflow{nothing}. "
-            "Use other units, or wrap the model in Standardize."
-        )
-    if status == checks.PARTLY_MISSING:
-        raise ValueError(
-            f"some targets of a row are missing{where}, but the outputs share one covariance{nothing}. "
-            'Make the whole row missing, or use a model with outputs="separate".'
-        )
+    if status in NOT_TAKEN:
+        X, Y = "XY" if many else "xy"
+        raise ValueError(NOT_TAKEN[status].format(X=X, Y=Y, where=f" in row {at}" if many else ""))
 
 
 def numbers(value: Any, name: str) -> FloatArray:
@@ -262,21 +250,23 @@ def _is_missing(item: Any) -> bool:
     return item is None or item is np.ma.masked or type(item).__name__ == "NAType"  # pd.NA, without pandas
 
 
+# What NumPy would convert to numbers that mean something else, or not at all, by the kinds of its types.
+NO_NUMBERS = {
+    "UST": ("numbers; got text: {}", "Convert or encode the column first."),
+    "mM": (
+        "numbers; got dates or durations: {}",
+        "Convert them, for example to seconds: (dates - dates[0]) / np.timedelta64(1, 's'), or durations / "
+        "np.timedelta64(1, 's').",
+    ),
+    "c": ("real numbers; got complex ones", "Hand over real and imaginary parts as columns."),
+    "OV": ("numbers; got {}", "Hand over plain columns of numbers."),
+}
+
+
 def _check_kind(kind: str, value: Any, name: str) -> None:
-    """Refuse what NumPy would convert to numbers that mean something else, or not at all."""
-    if kind in "UST":
-        raise TypeError(f"{name} must be numbers; got text: {_described(value)}. Convert or encode the column first.")
-    if kind in "mM":
-        raise TypeError(
-            f"{name} must be numbers; got dates or durations: {_described(value)}. Convert them, for example to "
-            "seconds: (dates - dates[0]) / np.timedelta64(1, 's'), or durations / np.timedelta64(1, 's')."
-        )
-    if kind == "c":
-        raise TypeError(
-            f"{name} must be real numbers; got complex ones. Hand over real and imaginary parts as columns."
-        )
-    if kind not in "biuf":
-        raise TypeError(f"{name} must be numbers; got {_described(value)}. Hand over plain columns of numbers.")
+    for kinds, (came, advice) in NO_NUMBERS.items():
+        if kind in kinds:
+            raise TypeError(f"{name} must be {came.format(_described(value))}. {advice}")
 
 
 def _described(value: Any) -> str:

@@ -48,44 +48,18 @@ class Ladder(NamedTuple):
         """The distribution of the errors with the other sign."""
         return Ladder(-self.scores[::-1], -self.errors[::-1], self.tails[[2, 3, 0, 1]])
 
-    def below(self, error: FloatArray) -> FloatArray:
-        """The probability of an error at most as large, without cancellation where it is small."""
-        return self._evaluated(error, BELOW)[0]
-
-    def at(self, score: FloatArray) -> FloatArray:
-        """The quantile of the probability with this normal score."""
-        return self._evaluated(score, QUANTILE)[0]
-
-    def log_density(self, error: FloatArray) -> FloatArray:
-        """The log density of an error."""
-        return self._evaluated(error, LOG_DENSITY)[0]
-
-    def scored(self, error: FloatArray) -> list[FloatArray]:
-        """The log density of an error, and the probability of one at most as large."""
-        return self._evaluated(error, LOG_DENSITY, BELOW)
-
-    def crps(self, error: FloatArray) -> FloatArray:
-        """The continuous ranked probability score: the integral of the squared cdf below the error and that above."""
-        return self._evaluated(error, SQUARED)[0] + self.mirrored._evaluated(-error, SQUARED)[0]
-
-    def _evaluated(self, values: FloatArray, *functions: int) -> list[FloatArray]:
-        own = self.errors.shape[1:]
-        if values.shape != own:
-            shape = np.broadcast_shapes(values.shape, own)
-            values = np.broadcast_to(values, shape)
-            if math.prod(own) > 1 and own != shape:  # each row several times
-                parts = (np.broadcast_to(_rows(part, shape), (len(part), *shape)) for part in self[1:])
-                return Ladder(self.scores, *parts)._evaluated(values, *functions)
-        errors, tails = (part.reshape(len(part), -1).T for part in self[1:])
-        results, flat = [np.empty(values.shape) for _ in functions], values.reshape(-1)
+    def evaluated(self, what: int, values: FloatArray) -> FloatArray:
+        """One of the functions below of errors, or of normal scores: the QUANTILE."""
+        own, parts = self.errors.shape[1:], list(self[1:])
+        shape = own if values.shape == own else np.broadcast_shapes(values.shape, own)
+        if math.prod(own) > 1 and own != shape:  # each row several times
+            before = (1,) * (len(shape) - len(own))
+            parts = [np.broadcast_to(part.reshape(-1, *before, *own), (len(part), *shape)) for part in parts]
+        errors, tails = (part.reshape(len(part), -1).T for part in parts)
+        result = np.empty(shape)
         compile_now(evaluate)
-        for what, result in zip(functions, results, strict=True):
-            evaluate(what, self.scores, errors, tails, flat, result.reshape(-1))
-        return results
-
-
-def _rows(part: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    return part.reshape(len(part), *(1,) * (len(shape) - part.ndim + 1), *part.shape[1:])
+        evaluate(what, self.scores, errors, tails, np.broadcast_to(values, shape).reshape(-1), result.reshape(-1))
+        return result
 
 
 @entry(WHOLE, READ, READ_ROWS, READ_ROWS, READ, VECTOR)

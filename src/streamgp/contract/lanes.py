@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import INDICES, inlined
+from streamgp.compiled import INDICES, compiled
 
 Array = NDArray
 
@@ -75,25 +75,25 @@ def any_of(ops: Array, kind: int) -> bool:
     return bool(ops.item(1) & kind) if len(ops) == 1 else bool((ops[:, 1] & kind).any())
 
 
-@inlined
+@compiled
 def first_of(starts: Array, k: int) -> int:
     """The first operation of models[k]."""
     return starts[k] if starts.size > 0 else 0
 
 
-@inlined
+@compiled
 def end_of(starts: Array, k: int, rows: int) -> int:
     """The operation after the last of models[k]."""
     return starts[k + 1] if starts.size > 0 else rows
 
 
-@inlined
+@compiled
 def waited(kind: int) -> bool:
     """Whether the row of an operation has advanced the memory before, and now has its target."""
     return kind & (ADVANCE | LEARN) == LEARN
 
 
-@inlined
+@compiled
 def waits(kind: int) -> bool:
     """Whether the row of an operation advances the memory, and its target comes later."""
     return kind & (ADVANCE | LEARN | TELL) == ADVANCE

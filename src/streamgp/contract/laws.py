@@ -11,8 +11,17 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from streamgp.contract.inputs import numbers
-from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder
-from streamgp.settings import FloatArray, probability
+from streamgp.contract.ladder import (
+    BELOW,
+    LEAST_DEVIATION,
+    LOG_DENSITY,
+    LOG_ROOT_2PI,
+    QUANTILE,
+    ROOT_PI,
+    SQUARED,
+    Ladder,
+)
+from streamgp.settings import FloatArray
 
 # Levels up to the median at which the quantiles of calibrated predictions are tracked, besides those of the bounds.
 LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
@@ -76,27 +85,28 @@ class LadderLaw(Law):
         if level == self.level:
             return p.lower, p.upper
         score, ladder = np.asarray(gaussian_reach(level)), self.ladder(p)
-        return p.mean + ladder.at(-score), p.mean + ladder.at(score)
+        return p.mean + ladder.evaluated(QUANTILE, -score), p.mean + ladder.evaluated(QUANTILE, score)
 
     def deviation(self, p: Any, error: FloatArray) -> Any:
         reach = np.where(error < 0, p.mean - p.lower, p.upper - p.mean)
         return np.maximum(reach / gaussian_reach(self.level), LEAST_DEVIATION)  # none is left beside a large mean
 
     def quantile(self, p: Any, q: FloatArray) -> Any:
-        return p.mean + self.ladder(p).at(ndtri(q))
+        return p.mean + self.ladder(p).evaluated(QUANTILE, ndtri(q))
 
     def tails(self, p: Any, y: FloatArray) -> tuple[Any, Any]:
         error, ladder = y - p.mean, self.ladder(p)
-        return ladder.below(error), ladder.mirrored.below(-error)
+        return ladder.evaluated(BELOW, error), ladder.mirrored.evaluated(BELOW, -error)
 
     def crps(self, p: Any, y: FloatArray) -> Any:
-        return self.ladder(p).crps(y - p.mean)
+        error, ladder = y - p.mean, self.ladder(p)  # the integrals of the squared cdf below the error and above it
+        return ladder.evaluated(SQUARED, error) + ladder.mirrored.evaluated(SQUARED, -error)
 
     def log_density(self, p: Any, y: FloatArray) -> Any:
-        return self.ladder(p).log_density(y - p.mean)
+        return self.ladder(p).evaluated(LOG_DENSITY, y - p.mean)
 
     def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        return p.mean + self.ladder(p).at(rng.standard_normal(shape))
+        return p.mean + self.ladder(p).evaluated(QUANTILE, rng.standard_normal(shape))
 
     def ladder(self, p: Any) -> Ladder:
         """The distribution of the errors."""
@@ -141,11 +151,6 @@ def _ladder_scores(level: float) -> FloatArray:
 def gaussian_reach(level: float) -> float:
     """How many standard deviations the central interval of a Gaussian reaches to either side."""
     return NormalDist().inv_cdf(0.5 + level / 2.0)
-
-
-def checked_level(level: Any) -> float:
-    """A probability that is neither 0 nor 1."""
-    return probability("level", level)
 
 
 def probabilities(q: Any) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract import within
 from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Saved, Shape
 from streamgp.contract.snapshot import SnapshotError, decoded, known, read, unpacked
@@ -51,10 +52,10 @@ def resume(
 ) -> None:
     """Bring a model that has learned nothing into the state that snapshot.encoded_state wrote."""
     model._prepare(shape)
-    model._rebuild(decoded(header.get("structure", {}), tensors, parts))
+    within.rebuild(model, decoded(header.get("structure", {}), tensors, parts))
     state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
     model._restore(state)
-    model._check_restored()
+    within.check_restored(model)
 
 
 def load(path: str | Path, **parts: Any) -> Any:
@@ -73,7 +74,7 @@ def load(path: str | Path, **parts: Any) -> Any:
 def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     """The columns, outputs and size, or units of a reservoir, of a model that holds this many numbers."""
     d, p = shape.d, shape.p
-    units = max(one._units() for one in model._family()) if isinstance(model, StreamModel) else 0
+    units = max(one._units for one in within.family(model)) if isinstance(model, StreamModel) else 0
     if type(d) is not int or type(p) is not int or d < 0 or p < 1 or max(d, p, model.size, units) > numbers:
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
     if type(shape.ahead) is not int or shape.ahead < 1:

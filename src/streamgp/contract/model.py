@@ -3,64 +3,42 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator, Sequence
-from threading import get_ident
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from streamgp.contract import frames, freerun, inputs, passing
+from streamgp.contract.analysis import MODELS_THAT_CAN, Analysis
 from streamgp.contract.atomic import undone_on_error
-from streamgp.contract.attributes import FixedSetting, no_attribute
 from streamgp.contract.conditions import Moment
 from streamgp.contract.health import REPAIRS as REPAIRS
 from streamgp.contract.health import Change as Change
 from streamgp.contract.health import Health as Health
 from streamgp.contract.health import Relevance as Relevance
-from streamgp.contract.health import Swap as Swap
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE, ONE, PREDICT, SCREEN, TAKE
+from streamgp.contract.lanes import ALONE, ONE, SCREEN, TAKE
 from streamgp.contract.prediction import NUMBERS, Prediction
 from streamgp.contract.saved import Saved
 from streamgp.contract.saved import Shape as Shape
 from streamgp.contract.shown import facts
-from streamgp.contract.turns import guard, refuse
-from streamgp.settings import FloatArray
-
-PREDICTED, TAKEN = ONE[PREDICT | SCREEN], ONE[TAKE | SCREEN]  # one row as it comes from outside
+from streamgp.contract.turns import guard
+from streamgp.settings import FloatArray, read_only
 
 LONGEST_SHOWN = 80  # characters of a setting in a notebook
 # Settings and single counters, which a second thread may read to follow the first.
 AT_ANY_TIME = {"get_params", "clone", "rows_seen", "size", "health", "frozen", "on_trial"}
-# These take their turn themselves: a function around them would show in the cost of a row.
-QUICK = {"predict_one", "learn_one"}
 # Changes of a few steps, for whose end Ctrl-C waits.
 SHORT = frozenset({"add", "forget", "insert", "replace", "reset_memory", "retire", "set_params"})
 
-FORGETTING_MODELS = (
-    "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
-    "RLSESN and OnlineGP, also within wrappers"
-)
-NOISE_MODELS = (
-    "models that can are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, SWKRLS, FBKRLS, RecursiveGP, ISSGPR, "
-    "IRFRR, RLSESN, LocalGP, TimeGP and OnlineGP, all without adapt=, also within wrappers"
-)
 # What a model may be unable to do: forget(), weigh rows by a noise of their own, run freely on what it draws itself.
 # What one says that is not made of others and says nothing of its own:
 Ability = Literal["forget", "weigh", "simulate"]
 LEFT_OUT: dict[Ability, str] = {
-    "forget": f"{{}} has no posterior that could fade; {FORGETTING_MODELS}",
-    "weigh": f"{{}} cannot weigh a row by its noise; {NOISE_MODELS}",
+    "forget": f"{{}} has no posterior that could fade; {MODELS_THAT_CAN}",
+    "weigh": f"{{}} cannot weigh a row by its noise; {MODELS_THAT_CAN}, without adapt=",
     "simulate": "",
 }
-JOINT_MODELS = (
-    "models that have one are OnlineGP and all recipes with a variance that are built on it, such as SOGP, KRLST and "
-    "ISSGPR, also within wrappers. For one row at a time use predict_many"
-)
-DERIVATIVE_MODELS = (
-    "models that have them are OnlineGP and all recipes that are built on it, such as SOGP, KRLST and ISSGPR, with "
-    "Gaussian noise, also within Standardize, Lagged, Columns, Differenced, Calibrated, DriftAware, Alarms and Delayed"
-)
 
 
 class StreamModel(Saved):
@@ -72,10 +50,8 @@ class StreamModel(Saved):
 
     has_variance = True
     _lanes = ALONE  # the rows and models of a call, of one that stands for many (contract/stackable.py)
-    _stacks = False  # whether it can
-    _numbers: Any  # Numbers, of models that hold no other arrays
+    _numbers: Any = None  # its arrays by name, Numbers or Stacked (arrays.py), where it has no others
     _may_overflow: tuple[str, ...] = ()  # arrays that hold NaN or inf after a stream beyond all scales, or before any
-    _names: frames.Names | None = None  # of inputs and targets that came in a data frame
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
     _needs_time: bool = False  # forgets by the time between rows
@@ -86,24 +62,23 @@ class StreamModel(Saved):
     _feeds_itself: bool = False  # past targets are inputs without being handed over
     _ahead: int = 1  # rows after which a target comes; 1: before the next row
     _outputs: int | None = None  # how many it has, where it says so before the first target
+    _may_fail: bool = False  # the next row may lead to more than learning it: building or tuning a model
+    _kept_width: int = 0  # numbers of the line that a row keeps while it waits for its target
+    _units: int = 0  # columns of the basis points that are units of a reservoir, not inputs; they come first
+    _moment: Moment | None = None  # where the kernel over time stands; None: there is none
+    _refuse_targets: Callable[..., None] | None = None  # of numbers that are no classes, or no counts
     _one_step: bool = False  # a row is checked, screened and learned in one compiled call, which nothing interrupts
     _direct: bool = False  # its loop alone does operations, so that other compiled code may call it
     _columns: tuple[str, ...] = NUMBERS  # of a prediction; after dots those of what they consist of
     # The targets of the rows that were taken last, (n, p), as they were learned: NaN in place of those refused.
     _last_targets: FloatArray = np.empty((0, 1))
-    _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        guard(cls, AT_ANY_TIME, SHORT)
         for name in cls.setting_names():
             if not hasattr(cls, name):
-                setattr(cls, name, FixedSetting(name))
-        guard(cls, AT_ANY_TIME | QUICK, SHORT)
-
-    if not TYPE_CHECKING:  # type checkers find out themselves what is not there
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(no_attribute(type(self), name))
+                setattr(cls, name, read_only(name))
 
     def _repr_html_(self) -> str:
         settings = {
@@ -115,43 +90,34 @@ class StreamModel(Saved):
 
     # What users call.
 
-    def predict_one(self, x: Any, *, time: Any = None, derivatives: bool = False) -> Prediction:
+    def predict_one(self, x: Any = (), *, time: Any = None, derivatives: bool = False) -> Prediction:
         """Predict the target of one row that would come next; the model does not change.
 
         Args:
             x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame; a mapping from names to numbers
-                where the model has learned a data frame by name.
+                where the model has learned a data frame by name; nothing for a model without inputs.
             time: of the row, not before the last learned one; models without a kernel over time take no notice. None:
                 as long after the last row as rows usually are apart.
             derivatives: whether to add ``mean_gradient`` and ``variance_gradient``, (d,) or (p, d): how the mean and
                 the variance of the function change with x (docs/derivatives.md).
         """
-        me, owner = get_ident(), self._owner
-        if owner and owner != me:
-            refuse(self)
-        self._owner = me
-        try:
-            d, _, scalar, _, _ = self._shape
-            X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, d)
-            conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
-            if scalar and d is not None and not derivatives and self._one_step:
-                return self._told(self._pass(PREDICTED, X, None, conditions, None).ravel().tolist())
-            if derivatives:
-                return passing.with_slopes(self, X, conditions, many=False)
-            return passing.predict(self, X, conditions, many=False)
-        finally:
-            self._owner = owner
+        X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, self._d)
+        conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
+        if derivatives:
+            return passing.with_slopes(self, X, conditions, many=False)
+        return passing.predict(self, X, conditions, many=False)
 
-    def predict_many(self, X: Any, *, time: Any = None, derivatives: bool = False) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any = None, *, time: Any = None, derivatives: bool = False) -> Prediction[FloatArray]:
         """Predict rows that would each come next: the memory does not advance from one to the other.
 
         Args:
-            X: (n, d) rows; a data frame, of which the columns are taken that the model has learned by name.
+            X: (n, d) rows; a data frame, of which the columns are taken that the model has learned by name; None for a
+                model without inputs: as many rows as there are times.
             time: (n,) times of the rows, in any order; see ``predict_one``. Of a data frame also the name of a column.
             derivatives: whether to add gradients, (n, d) or (n, p, d); see ``predict_one``.
         """
         X, _, time, _, origin = frames.taken(X, None, time, None, None, self._names)
-        X = inputs.rows(X, self._d)
+        X = inputs.rows(X, self._d, time)
         conditions = None if time is None else passing.conditions_at(self, time, len(X), many=True)
         if derivatives:
             return passing.with_slopes(self, X, conditions, many=True)._from(origin)
@@ -176,25 +142,25 @@ class StreamModel(Saved):
                 f"{type(self).__name__} predicts {self._observes}, which have no mean and variance to add up"
             )
         conditions = None if time is None else passing.conditions_at(self, time, 1, many=False)
-        found = passing.started_for(self, X)._uncertain(X, P, conditions)
+        found = passing.started_for(self, X)._analysis().uncertain(X, P, conditions)
         return found._shaped(scalar=self._shape.scalar, many=False)
 
-    def predict_joint(self, X: Any, *, time: Any = None) -> JointPrediction:
+    def predict_joint(self, X: Any = None, *, time: Any = None) -> JointPrediction:
         """Predict rows that would each come next, with the covariance of the function between them.
 
         Args:
-            X: (n, d) rows; the memory does not advance from one to the other, as in predict_many.
+            X: (n, d) rows; the memory does not advance from one to the other; see ``predict_many``.
             time: (n,) times of the rows, in any order; see ``predict_one``.
 
         Returns:
             A JointPrediction; models without a joint posterior raise ValueError (docs/joint-predictions.md).
         """
-        X = inputs.rows(X, self._d)
+        X = inputs.rows(X, self._d, time)
         if not len(X):
             raise ValueError("X has no rows: there is nothing to predict together")
         passing.refuse_unfit(self, X, many=True)
         conditions = None if time is None else passing.conditions_at(self, time, len(X), many=True)
-        return passing.started_for(self, X)._joint(X, conditions).shaped(self._shape.scalar)
+        return passing.started_for(self, X)._analysis().joint(X, conditions).shaped(self._shape.scalar)
 
     def learn_one(self, x: Any, y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Advance the memory by one row, then learn its target.
@@ -209,23 +175,13 @@ class StreamModel(Saved):
                 (None: as long after the last row as rows usually are apart, 1 while that is not known), all others take
                 no notice.
         """
-        me, owner = get_ident(), self._owner
-        if owner and owner != me:
-            refuse(self)
-        self._owner = me
-        try:
-            d, p, scalar, certain, _ = self._shape
-            X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, d)
-            Y, scalar, given = inputs.target(y, p if certain else None, scalar)
-            conditions = None
-            if noise is not None or time is not None or self._needs_time:
-                conditions = passing.conditions_of(self, 1, Y, noise=noise, time=time, many=False)
-            if certain and self._one_step:
-                self._pass(TAKEN, X, Y, conditions, None)
-            else:
-                passing.take(self, X, Y, scalar, given, many=False, report=False, conditions=conditions)
-        finally:
-            self._owner = owner
+        X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, self._d)
+        Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
+        conditions = passing.conditions_of(self, 1, Y, noise=noise, time=time, many=False)
+        if self._one_step and self._shape.certain:
+            self._pass(ONE[TAKE | SCREEN], X, Y, conditions, None)
+        else:
+            passing.take(self, X, Y, scalar, given, many=False, report=False, conditions=conditions)
 
     def reset_memory(self) -> None:
         """Begin a new sequence: the memory is as at the start, what was learned stays."""
@@ -301,8 +257,6 @@ class StreamModel(Saved):
         feedback: Any = (),
         trajectories: int = 100,
         seed: int = 0,
-        *,
-        inputs: Any = None,
     ) -> Prediction:
         """Predict the next rows after the last one learned, fed with the model's own predictions; nothing is learned.
 
@@ -312,21 +266,12 @@ class StreamModel(Saved):
             steps: rows ahead; with a kernel over time as far apart as rows usually are, or their times, (steps,).
             X: (steps, others) future inputs, but for columns that are fed back; None, with a kernel over time: those of
                 the last row.
-            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag); none within
-                Lagged, which feeds its own.
-            trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
-                the model has a joint posterior (docs/forecasts.md); models without a variance run one.
-            seed: of the samples.
-            inputs: the former name of X.
+            feedback: the input columns that are lagged targets; this, trajectories and seed are as in ``simulate``.
 
         Returns:
             One Prediction of arrays, (steps,) or (steps, p).
         """
-        return freerun.forecast(self, steps, X if inputs is None else inputs, feedback, trajectories, seed)
-
-    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        """Futures of rows to come; models with a joint posterior let each follow one draw of the function."""
-        return freerun.Independent(self, count)
+        return freerun.forecast(self, steps, X, feedback, trajectories, seed)
 
     def relevance(self) -> Relevance:
         """Return how much each input counts, and how far back: what the lengthscales imply."""
@@ -376,20 +321,6 @@ class StreamModel(Saved):
     def _p(self) -> int | None:
         return self._shape.p
 
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        """Predict one row, (1, d), whose input has the covariance P, by sigma points of the same covariance."""
-        d = X.shape[1]
-        center = max(3 - d, 0)  # so that fourth moments along an axis are right, too, but no weight is negative
-        eigenvalues, V = np.linalg.eigh(P)
-        steps = (np.sqrt(np.maximum(eigenvalues, 0.0) * (d + center)) * V).T
-        rows = np.ascontiguousarray(np.concatenate([X, X + steps, X - steps]))
-        weights = np.array([center, *[0.5] * (2 * d)])[:, None] / (d + center)
-        conditions = None if conditions is None else np.repeat(conditions, len(rows), axis=0)
-        means, variances, noises = passing.predicted(self, rows, conditions)[:3]
-        mean = (weights * means).sum(axis=0)
-        variance = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
-        return Prediction(mean[None], variance[None], (weights * noises).sum(axis=0)[None])
-
     # What a kind of model provides; the defaults are those of a model that is made of others.
 
     @abc.abstractmethod
@@ -424,88 +355,14 @@ class StreamModel(Saved):
         """The prediction that has these columns, numbers or arrays of one shape."""
         return Prediction(*columns)
 
-    @property
-    def _kept_width(self) -> int:
-        """How many numbers a row keeps while it waits for its target."""
-        return 0
-
     def _screened(self, Y: FloatArray) -> FloatArray:
         """Targets, NaN in place of those that cannot be observations."""
         return Y
 
     # The state, and the models within.
 
-    @abc.abstractmethod
     def _arrays(self) -> dict[str, np.ndarray]:
-        """The state by name, without that of the models within, as arrays that can be written to."""
-
-    def _children(self) -> dict[str, Any]:
-        """The models within, by their names in a snapshot."""
-        return {}
-
-    def _family(self) -> Iterator[Any]:
-        """This model and all within it."""
-        yield self
-        for child in self._children().values():
-            yield from child._family()
-
-    def _changing(self) -> Iterable[Any]:
-        """Attributes, and in them arrays, that rows may change; without those of the models within."""
-        return vars(self).values()
-
-    def _all_arrays(self) -> dict[str, np.ndarray]:
-        """The state by name, with that of the models within."""
-        named = dict(self._arrays())
-        for name, child in self._children().items():
-            named |= {f"{name}.{inner}": array for inner, array in child._all_arrays().items()}
-        return named
-
-    def _structure(self) -> dict[str, Any]:
-        """What a snapshot says beside settings and arrays: models within that come and go, by name."""
-        own = {} if self._names is None else {"frame": [list(part) for part in self._names]}
-        return own | {
-            f"{name}.{inner}": value
-            for name, child in self._children().items()
-            for inner, value in child._structure().items()
-        }
-
-    def _rebuild(self, structure: dict[str, Any]) -> None:
-        """Make the models within those of a snapshot, before their arrays are restored."""
-        if "frame" in structure:
-            self._names = frames.Names(*map(tuple, structure["frame"]))
-        for name, child in self._children().items():
-            head = f"{name}."
-            child._rebuild({key.removeprefix(head): v for key, v in structure.items() if key.startswith(head)})
-
-    def _check_restored(self) -> None:
-        self._check_numbers({name: array[None] for name, array in self._arrays().items()})
-        for child in self._children().values():
-            child._check_restored()
-
-    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        """Refuse arrays of models like this one that no stream leads to; each has a leading axis for the models."""
-
-    # What stands for many: the same with a leading axis for models.
-
-    def _stack(self) -> list[np.ndarray]:
-        """All arrays of numbers, work space included, without those of the model within: (models, ...) each."""
-        return [self._numbers.records, self._numbers.buffers] if self._stacks else []
-
-    def _restack(self, arrays: list[np.ndarray]) -> None:
-        """Go on with other arrays, for any number of models."""
-        if arrays:
-            self._numbers.records, self._numbers.buffers = arrays
-
-    def _stacked_arrays(self) -> dict[str, np.ndarray]:
-        """The state by name, as _arrays() has it."""
-        return self._numbers.stacked() if self._stacks else {}
-
-    def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
-        """Let models be as a single one of the same kind and shape, which has learned nothing."""
-        for many, one in zip(self._stack(), fresh._stack(), strict=True):
-            many[models] = one[0]
-        for within, blank in zip(self._children().values(), fresh._children().values(), strict=True):
-            within._begin_again(models, blank)
+        return {} if self._numbers is None else dict(self._numbers.arrays())
 
     # What is remembered of the last rows.
 
@@ -513,19 +370,11 @@ class StreamModel(Saved):
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         """The last input and the last target."""
 
-    def _moment(self) -> Moment | None:
-        """Where the kernel over time stands; None: there is none."""
-        return next((at for child in self._children().values() if (at := child._moment()) is not None), None)
-
     # What a model cannot do, and what it knows beforehand.
 
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        """Predict rows that would each come next, together."""
-        raise ValueError(f"{type(self).__name__} has no joint posterior over several rows; {JOINT_MODELS}")
-
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        """Predict rows that would each come next, with the derivatives by their inputs, (n, p, d)."""
-        raise ValueError(f"{type(self).__name__} has no derivatives by its inputs; {DERIVATIVE_MODELS}")
+    def _analysis(self) -> Analysis:
+        """What it says of its function beside predictions of single rows."""
+        return Analysis(self)
 
     def _cannot(self, what: Ability, p: int = 1) -> str:
         """Why it cannot do something with p outputs, or nothing."""
@@ -533,30 +382,10 @@ class StreamModel(Saved):
             return next((why for child in children if (why := child._cannot(what, p))), "")
         return LEFT_OUT[what].format(type(self).__name__)
 
-    def _may_fail(self) -> bool:
-        """Whether the next row may lead to more than learning it, which may fail: building or tuning a model."""
-        children = self._children()
-        return bool(children) and any(child._may_fail() for child in children.values())
-
     def _refuse_times(self, time: FloatArray | None, learned: np.ndarray | None, many: bool) -> None:
-        """Refuse the times of rows at which this model cannot predict, or cannot learn those that are learned.
-
-        Args:
-            time: (n,); None: they have none.
-            learned: (n,) whether a row is learned; None: all are predicted, each as if it came next.
-            many: whether the call is one of many rows.
-        """
+        """Refuse times of rows, (n,), at which it cannot predict (learned is None), or cannot learn those learned."""
         for child in self._children().values():
             child._refuse_times(time, learned, many)
-
-    def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
-        """Refuse numbers that are no classes, or no counts."""
-        for child in self._children().values():
-            child._refuse_targets(Y, many=many)
-
-    def _units(self) -> int:
-        """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
-        return 0
 
     # What can be read.
 
@@ -593,4 +422,4 @@ class StreamModel(Saved):
         return Change()
 
 
-guard(StreamModel, AT_ANY_TIME | QUICK, SHORT)
+guard(StreamModel, AT_ANY_TIME, SHORT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,8 +39,8 @@ def take_many(
     conditions = conditions_of(model, len(X), Y, time=time, **given, many=True)
     if not len(X):
         return nothing(model)._from(origin) if report else None
-    given_by = None if names is None and origin is None else (names, origin)
-    return take(model, X, Y, scalar, certain, many=True, report=report, conditions=conditions, given_by=given_by)
+    frame = None if names is None and origin is None else (names, origin)
+    return take(model, X, Y, scalar, certain, many=True, report=report, conditions=conditions, frame=frame)
 
 
 def take(
@@ -52,28 +53,17 @@ def take(
     many: bool,
     report: bool,
     conditions: FloatArray | None = None,
-    given_by: tuple[Any, Any] | None = None,
+    frame: tuple[Any, Any] | None = None,  # the names that the model is to remember, and where predictions belong
 ) -> Prediction | None:
-    """Advance; the first row, and the first target, tell the shape of all. Predictions are as users see them.
-
-    Args:
-        X: (n, d).
-        Y: (n, p), or None.
-        scalar: whether targets are numbers.
-        certain: whether there are targets.
-        many: whether the call is one of many rows.
-        report: whether predictions are asked for.
-        conditions: of the rows.
-        given_by: the names of a data frame that the model is to remember, and the frame for its predictions.
-    """
+    """Advance; the first row, and the first target, tell the shape of all. Predictions are as users see them."""
     known = model._shape.covers(certain)
     with whole(model, known and len(X) == 1):
         if not known:
             begin(model, X, Y, scalar, certain, many=many)
         columns = learn(model, X, Y, report, conditions)
         shown = shaped(model, columns, many=many) if report else None
-        if given_by is not None:
-            names, origin = given_by
+        if frame is not None:
+            names, origin = frame
             shown = None if shown is None else shown._from(origin)
             model._names = model._names if names is None else names
         return shown
@@ -130,9 +120,9 @@ def nothing(model: Any) -> Prediction:
     return none
 
 
-def whole(model: Any, quick: bool) -> undone_on_error | uninterrupted:
+def whole(model: Any, quick: bool) -> AbstractContextManager[None]:
     """A block that is done whole or not at all; quick: it takes one row whose shape is known."""
-    return uninterrupted() if quick and not model._may_fail() else undone_on_error(model)
+    return uninterrupted() if quick and not model._may_fail else undone_on_error(model)
 
 
 def conditions_of(
@@ -173,7 +163,7 @@ def refuse_unfit(model: Any, X: FloatArray, Y: FloatArray | None = None, *, many
     status, at = check(X, X[:0] if Y is None else Y, model._shared, model._largest)
     if status:
         inputs.refuse(status, at, many=several)
-    if Y is not None and model._observes != "numbers":
+    if Y is not None and model._refuse_targets is not None:
         model._refuse_targets(Y, many=several)
 
 
@@ -190,15 +180,8 @@ def started_for(model: Model, X: FloatArray) -> Model:
 def with_slopes(model: Any, X: FloatArray, conditions: FloatArray | None, *, many: bool) -> Prediction:
     """A prediction with derivatives, as users see it."""
     refuse_unfit(model, X, many=many)
-    p = started_for(model, X)._derived(X, conditions)
-    mean, variance = p.mean_gradient, p.variance_gradient
-    if model._shape.scalar:
-        mean, variance = mean[:, 0], variance[:, 0]
-    elif variance.shape != mean.shape:
-        variance = np.repeat(variance, mean.shape[1], axis=1)
-    gradients = (mean, variance) if many else (mean[0], variance[0])
-    told: Prediction = p._shaped(scalar=model._shape.scalar, many=many)._with_gradients(*gradients)
-    return told
+    told: Prediction = started_for(model, X)._analysis().derived(X, conditions)
+    return told._shaped(scalar=model._shape.scalar, many=many)
 
 
 def shaped(model: Any, columns: FloatArray, *, many: bool) -> Prediction:

@@ -10,9 +10,9 @@ from typing import Any, Generic, Literal, NoReturn, Self, TypeVar
 import numpy as np
 
 from streamgp.contract.inputs import numbers
-from streamgp.contract.laws import GAUSSIAN, LadderLaw, Law, checked_level, ladder_law, probabilities
+from streamgp.contract.laws import GAUSSIAN, LadderLaw, Law, ladder_law, probabilities
 from streamgp.contract.shown import BESIDE, Shown
-from streamgp.settings import FloatArray, nearest, option, whole
+from streamgp.settings import FloatArray, nearest, option, probability, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
 Side = Literal["two-sided", "lower", "upper"]
@@ -63,29 +63,23 @@ class Prediction(Shown, Generic[Values]):
     variance_gradient: Any = None
 
     def __init__(self, mean: Values, variance: Values, noise: Values, **beside: Any) -> None:
-        set_columns(self, "__dict__", columns := {"mean": mean, "variance": variance, "noise": noise})
-        set_law(self, GAUSSIAN)
-        if beside:
-            self._put_beside(columns, beside)
+        self._fill(GAUSSIAN, {"mean": mean, "variance": variance, "noise": noise}, beside)
 
-    def _fill(self, law: Law, columns: dict[str, Any], beside: dict[str, Any] | None = None) -> None:
+    def _fill(self, law: Law, columns: dict[str, Any], beside: dict[str, Any]) -> None:
         """Take columns as one's own, and those that stand beside them, where they are not None."""
-        set_columns(self, "__dict__", columns)
-        set_law(self, law)
-        if beside:
-            self._put_beside(columns, beside)
-
-    def _put_beside(self, columns: dict[str, Any], beside: dict[str, Any]) -> None:
         for name in beside:
             if name not in BESIDE:
                 known = f"What may stand beside a prediction: {', '.join(BESIDE)}"
                 raise TypeError(f"{type(self).__name__} has no column {name!r}.{nearest(name, BESIDE)} {known}")
-        columns |= {name: column for name, column in beside.items() if column is not None}
+            if beside[name] is not None:
+                columns[name] = beside[name]
+        set_columns(self, "__dict__", columns)
+        set_law(self, law)
 
     @classmethod
     def _of(cls, columns: dict[str, Any], law: Law) -> Self:
         made = cls.__new__(cls)
-        made._fill(law, columns)
+        made._fill(law, columns, {})
         return made
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
@@ -111,7 +105,7 @@ class Prediction(Shown, Generic[Values]):
             ends: Any = np.array([self.interval(one) for one in np.asarray(level).tolist()])
             return ends[:, 0], ends[:, 1]
         law = self.law
-        lower, upper = law.interval(self, law.level if level is None else checked_level(level))
+        lower, upper = law.interval(self, law.level if level is None else probability("level", level))
         return plain(lower), plain(upper)
 
     def deviations(self, y: Any) -> Any:
@@ -210,14 +204,6 @@ class Prediction(Shown, Generic[Values]):
         """The same rows with other columns, or with more of them."""
         return self._of({**vars(self), **columns}, self.law)._from(self._known_origin)
 
-    def _with_gradients(self, mean: FloatArray, variance: FloatArray) -> Self:
-        """The same with the derivatives of rows, (n, p, d) each."""
-        return self._with(mean_gradient=mean, variance_gradient=variance)
-
-    def _followed_by(self, others: Sequence[Prediction]) -> Self:
-        """The rows of this prediction, then those of others."""
-        return self._each(lambda *parts: np.concatenate(parts), *others)
-
     def _moved(self, shift: Any, scale: Any) -> Self:
         """The prediction of shift + scale * y; classes and counts have no unit and stay."""
         if self.law.discrete:
@@ -309,23 +295,12 @@ class CalibratedPrediction(Prediction[Values]):
 
 def joined(predictions: Sequence[Prediction]) -> Prediction:
     """Predictions of rows that follow each other, as one."""
-    return predictions[0]._followed_by(predictions[1:]) if len(predictions) > 1 else predictions[0]
-
-
-def moments_of(prediction: Prediction) -> FloatArray:
-    """The means, the variances and the noises of rows, (3, n, p)."""
-    return np.stack(np.broadcast_arrays(prediction.mean, prediction.variance, prediction.noise))
+    first, *others = predictions
+    return first._each(lambda *parts: np.concatenate(parts), *others) if others else first
 
 
 def move(columns: FloatArray, names: Sequence[str], shift: Any, scale: Any) -> None:
-    """Let columns of predictions of y, (columns, n, p), be those of shift + scale * y.
-
-    Args:
-        columns: of the first of these names.
-        names: of the columns; after dots those of what they consist of.
-        shift: broadcasts to (n, p).
-        scale: likewise.
-    """
+    """Let columns of predictions of y, (columns, n, p), of the first of these names, be those of shift + scale * y."""
     for column, (power, moves) in zip(columns, _units(tuple(names)), strict=False):
         if power:
             column *= scale if power == 1 else scale**2
@@ -371,11 +346,9 @@ def _widened(column: Any, shape: tuple[int, ...]) -> np.ndarray:
 def _some(column: Any, shape: tuple[int, ...], index: Any) -> Any:
     """Some of a column of a mean of this shape: one for each row, like the mean, or with axes after its own."""
     values = _widened(column, shape)
-    if values.ndim == len(shape):
-        return plain(values[index])
-    if values.ndim > len(shape):
-        chosen = np.arange(int(np.prod(shape))).reshape(shape)[index]
-        return values.reshape(-1, *values.shape[len(shape) :])[chosen]
+    if values.ndim >= len(shape):
+        chosen = np.arange(math.prod(shape)).reshape(shape)[index]
+        return plain(values.reshape(-1, *values.shape[len(shape) :])[chosen])
     index = np.nonzero(index) if np.asarray(index).dtype == bool else index
     return plain(values[index[: values.ndim] if isinstance(index, tuple) else index] if values.ndim else values)
 

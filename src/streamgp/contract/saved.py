@@ -9,27 +9,19 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamgp.arrays import Triangles
-from streamgp.contract import snapshot
+from streamgp.contract import frames, snapshot, within
 from streamgp.contract.turns import guard
 from streamgp.settings import Configured
 
 
 class Shape(NamedTuple):
-    """What the rows of a stream are like; d is None before the first.
+    """What the rows of a stream are like."""
 
-    Args:
-        d: columns of the inputs.
-        p: outputs.
-        scalar: targets are numbers, not lists of numbers.
-        certain: a target has been seen, so that p and scalar are known.
-        ahead: rows after which the target of a row comes; 1: before the next row.
-    """
-
-    d: int | None = None
-    p: int | None = None
-    scalar: bool = True
-    certain: bool = False
-    ahead: int = 1
+    d: int | None = None  # columns of the inputs; None before the first row
+    p: int | None = None  # outputs
+    scalar: bool = True  # targets are numbers, not lists of numbers
+    certain: bool = False  # a target has been seen, so that p and scalar are known
+    ahead: int = 1  # rows after which the target of a row comes; 1: before the next row
 
     @property
     def outputs(self) -> int | None:
@@ -45,6 +37,8 @@ class Saved(Configured, abc.ABC):
     """Base of models and fleets: settings, the shape of the rows, and numbers in arrays with names."""
 
     _owner: int = 0  # the thread that is calling; 0: none
+    _stacks = False  # whether one can stand for many (contract/stackable.py)
+    _names: frames.Names | None = None  # of inputs and targets that came in a data frame
 
     _shape = Shape()
 
@@ -58,21 +52,31 @@ class Saved(Configured, abc.ABC):
         """Allocate for rows of this shape."""
 
     @abc.abstractmethod
-    def _all_arrays(self) -> dict[str, np.ndarray]:
-        """The state by name, as arrays that can be written to."""
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, without that of the models within, as arrays that can be written to."""
+
+    def _children(self) -> dict[str, Any]:
+        """The models within, by their names in a snapshot."""
+        return {}
+
+    def _structure(self) -> dict[str, Any]:
+        """What a snapshot says beside settings and arrays, by name, as settings are."""
+        return {}
+
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        """Take over what _structure() returned, before arrays are restored."""
+
+    def _check_restored(self) -> None:
+        """Refuse a restored state that no stream leads to, beside numbers outside their limits."""
 
     def _restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take over a saved state; it must have the arrays of this one, or triangles of them as files have them."""
-        arrays = self._all_arrays()
+        arrays = within.all_arrays(self)
         whole = {name: array for name, array in arrays.items() if isinstance(array, Triangles) and name in saved}
         saved = saved | {name: array.whole(saved[name]) for name, array in whole.items()}
         refuse_unlike(saved, arrays)
         for name, array in arrays.items():
             array[...] = saved[name]
-
-    @abc.abstractmethod
-    def _check_restored(self) -> None:
-        """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
 
     def copy(self) -> Self:
         """Return an independent twin in the same state."""
@@ -90,14 +94,7 @@ class Saved(Configured, abc.ABC):
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:
         """What makes a model of the same settings the same model; a copy and a snapshot have it."""
         known = self._shape.d is not None
-        return self._shape, self._all_arrays() if known else {}, self._structure() if known else {}
-
-    def _structure(self) -> dict[str, Any]:
-        """What a snapshot says beside settings and arrays, by name, as settings are."""
-        return {}
-
-    def _rebuild(self, structure: dict[str, Any]) -> None:
-        """Take over what _structure() returned."""
+        return self._shape, within.all_arrays(self) if known else {}, within.structure_of(self) if known else {}
 
     def __sklearn_clone__(self) -> Self:
         return self.clone()
@@ -129,7 +126,7 @@ def restored(
     model = kind(**settings)
     if shape.d is not None:
         model._prepare(shape)
-        model._rebuild(structure or {})
+        within.rebuild(model, structure or {})
         model._restore(arrays)
     return model
 

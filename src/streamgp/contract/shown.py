@@ -208,13 +208,7 @@ def draw(ax: Any, when: Any, parts: Mapping[str, Any], level: float) -> None:
 
 
 def table(title: str, columns: Mapping[str, Sequence[Any]], gap: int | None = None) -> str:
-    """A small table for a notebook, whose colors are those of the page.
-
-    Args:
-        title: above it.
-        columns: cells by heading, of any text.
-        gap: after how many lines others are left out; None: nowhere.
-    """
+    """A small table for a notebook, cells by heading; after gap lines others are left out."""
     head = "".join(f"<th>{escape(str(name))}</th>" for name in columns)
     rows = zip(*columns.values(), strict=True)
     lines = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows]
@@ -247,8 +241,7 @@ def _brief(values: Any) -> list[str]:
 
 def _in_words(values: Any, gap: int | None) -> str:
     """Numbers in few digits, in brackets, with dots where rows are left out."""
-    array = np.asarray(values, dtype=float)
-    rows = [_row(row) for row in array]
+    rows = [_row(row) for row in np.asarray(values, dtype=float)]
     if gap is not None:
         rows.insert(gap, "...")
     return f"[{', '.join(rows)}]"

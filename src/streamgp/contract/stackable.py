@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamgp.contract.lanes import Lanes
+from streamgp.contract.within import family
 
 MEMORY = {"window", "units", "last_target"}  # arrays of what is remembered of the last rows
 Model = TypeVar("Model", bound=Any)  # a stream model
@@ -18,7 +19,7 @@ Model = TypeVar("Model", bound=Any)  # a stream model
 
 def stands_for_many(model: Any) -> bool:
     """Whether a model, and those within, can."""
-    return all(one._stacks for one in model._family())
+    return all(one._stacks for one in family(model))
 
 
 def on(model: Model, lanes: Lanes) -> Model:
@@ -32,15 +33,15 @@ def on(model: Model, lanes: Lanes) -> Model:
 
 def reset_memories(model: Any) -> None:
     """Forget what is remembered of the last rows of the models of the lanes."""
-    for one in model._family():
-        named = one._stacked_arrays()
+    for one in family(model):
+        named = one._numbers.stacked()
         for name in MEMORY & named.keys():
             named[name][model._lanes.models] = 0.0
 
 
 def stack_of(model: Any) -> list[np.ndarray]:
     """All arrays of numbers of a model and of the models within, (models, ...) each."""
-    return [array for one in model._family() for array in one._stack()]
+    return [array for one in family(model) for array in one._numbers.stack]
 
 
 def take(model: Any, i: int, single: Any) -> None:
@@ -49,7 +50,7 @@ def take(model: Any, i: int, single: Any) -> None:
         one[0] = many[i]
 
 
-def put(model: Any, i: int, single: Any) -> None:
-    """Write the numbers of a single model into model i of many of the same kind and shape."""
+def put(model: Any, i: int | np.ndarray, single: Any) -> None:
+    """Write the numbers of a single model into model i of many of the same kind and shape, or into several."""
     for many, one in zip(stack_of(model), stack_of(single), strict=True):
         many[i] = one[0]

@@ -15,44 +15,22 @@ NOTHING: dict[np.ufunc, float] = {np.add: 0.0, np.fmin: np.inf, np.fmax: -np.inf
 
 
 class Scored(NamedTuple):
-    """Scores of rows, numbers or arrays of any shape; NaN where there are no rows.
+    """Scores of rows, numbers or arrays of any shape; NaN where there are no rows."""
 
-    Args:
-        rows: that count.
-        rmse: root of the mean squared error.
-        mae: mean absolute error.
-        coverage: share of the targets inside their intervals.
-        width: mean width of the intervals.
-        log_density: mean log predictive density of the targets.
-    """
-
-    rows: Any
-    rmse: Any
-    mae: Any
-    coverage: Any
-    width: Any
-    log_density: Any
+    rows: Any  # that count
+    rmse: Any  # root of the mean squared error
+    mae: Any  # mean absolute error
+    coverage: Any  # share of the targets inside their intervals
+    width: Any  # mean width of the intervals
+    log_density: Any  # mean log predictive density of the targets
 
 
 def counted(
     y: Any, mean: Any, lower: Any = np.nan, upper: Any = np.nan, log_density: Any = np.nan, *, known: Any = None
 ) -> FloatArray:
-    """What each row adds to the sums, (..., 6).
+    """What each row adds to the sums, (..., 6), by its target and what was predicted, which may be missing.
 
-    Args:
-        y: targets.
-        mean: predictions of the same rows; so are all that follow, which may be missing.
-        lower: bounds of the intervals.
-        upper: bounds of the intervals.
-        log_density: predictive log densities of the targets.
-        known: which rows count, the others add 0. None: those with a finite target and a finite mean.
-
-    Example:
-        >>> import numpy as np
-        >>> y, mean = np.array([1.0, 2.0, np.nan]), np.array([1.5, 2.5, 3.0])
-        >>> rows, rmse, mae, coverage, *_ = scored(counted(y, mean, mean - 1.0, mean + 0.1).sum(axis=0))
-        >>> print(rows, rmse, mae, coverage)
-        2.0 0.5 0.5 1.0
+    Of the rows those count that are known: with a finite target and a finite mean, if it is not said otherwise.
     """
     if known is None:
         known = np.isfinite(y) & np.isfinite(mean)
@@ -76,13 +54,6 @@ class Buckets:
     Args:
         buckets: most buckets, an even number. With fewer rows every row has its own.
         columns: by name, how numbers of several rows become one: np.add, np.fmin or np.fmax.
-
-    Example:
-        >>> import numpy as np
-        >>> buckets = Buckets(4, total=np.add, highest=np.fmax)
-        >>> buckets.add(total=np.arange(6.0), highest=np.arange(6.0))
-        >>> buckets.stride, buckets["total"], buckets["highest"]
-        (2, array([1., 5., 9.]), array([1., 3., 5.]))
     """
 
     def __init__(self, buckets: int, **columns: np.ufunc) -> None:

@@ -9,23 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, NoReturn, TypeVar
 
 from streamgp.contract.atomic import uninterrupted
 
 Returned = TypeVar("Returned")
-
-
-def enter(model: Any) -> int:
-    """Begin a call; return the owner to write back at its end: this thread where the call is within another, or 0."""
-    me = get_ident()
-    owner: int = model._owner
-    if owner and owner != me:
-        refuse(model)
-    model._owner = me
-    return owner
 
 
 def refuse(model: Any) -> NoReturn:
@@ -38,7 +28,10 @@ def refuse(model: Any) -> NoReturn:
 @contextmanager
 def turn(model: Any) -> Iterator[None]:
     """A call of the model, for as long as the block lasts."""
-    owner = enter(model)
+    me, owner = get_ident(), model._owner
+    if owner and owner != me:
+        refuse(model)
+    model._owner = me
     try:
         yield
     finally:
@@ -53,9 +46,14 @@ def in_turn(method: Callable[..., Returned], whole: bool = False) -> Callable[..
 
     @functools.wraps(method)
     def called(self: Any, *args: Any, **kwargs: Any) -> Returned:
-        owner = enter(self)
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
         try:
-            with uninterrupted() if whole else nullcontext():
+            if not whole:
+                return method(self, *args, **kwargs)
+            with uninterrupted():
                 return method(self, *args, **kwargs)
         finally:
             self._owner = owner

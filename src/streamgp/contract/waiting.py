@@ -17,22 +17,6 @@ class Waiting:
 
     Tickets are whole numbers that grow from row to row. Memory is allocated once and never grows: when all places are
     taken, the oldest row expires.
-
-    Args:
-        places: how many rows can wait.
-        width: numbers in a row, such as its inputs and what was predicted.
-
-    Example:
-        >>> import numpy as np
-        >>> waiting = Waiting(places=2, width=1)
-        >>> places, expired = waiting.issue(np.arange(3), np.array([[0.0], [10.0], [20.0]]))
-        >>> [ticket in waiting for ticket in range(3)]
-        [False, True, True]
-        >>> waiting[2], len(waiting), expired
-        (array([20.]), 2, 1)
-        >>> waiting.resolve(waiting.find(np.array([2]), issued=3))
-        >>> len(waiting)
-        1
     """
 
     def __init__(self, places: int, width: int) -> None:
@@ -52,14 +36,10 @@ class Waiting:
         return row
 
     def issue(self, tickets: np.ndarray, rows: FloatArray) -> tuple[np.ndarray, int]:
-        """Let rows wait in free places, then in those of the oldest rows, which expire.
+        """Let rows, (n, width), wait in free places, then in those of the oldest rows, which expire.
 
-        Args:
-            tickets: (n,) ascending, above those of all rows that wait.
-            rows: (n, width).
-
-        Returns:
-            The places of the last of these rows, as many as there is room for, and how many rows expired.
+        Tickets, (n,), ascend, above those of all rows that wait. Returns the places of the last of these rows, as many
+        as there is room for, and how many rows expired.
         """
         newest, n = int(self.tickets.max()), min(len(tickets), self.places)
         if tickets[0] <= newest:  # a free place has -1: refuses what is below 0, too
@@ -85,12 +65,7 @@ class Waiting:
         return np.where((tickets >= 0) & (self.tickets[places] == tickets), places, -1)
 
     def find(self, tickets: np.ndarray, issued: int) -> np.ndarray:
-        """The places of tickets, (n,); one that no row waits under is refused.
-
-        Args:
-            tickets: (n,).
-            issued: the next ticket.
-        """
+        """The places of tickets, (n,), the next one of which is ``issued``; one that no row waits under is refused."""
         for ticket in tickets[(tickets < 0) | (tickets >= issued)][:1]:
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {issued}")
         places = self.search(tickets)
@@ -108,12 +83,13 @@ class Waiting:
         """The state by name."""
         return {"waiting": self.rows, "tickets": self.tickets}
 
-    def check_restored(self, issued: int) -> None:
-        """Refuse tickets that no rows can have.
+    @property
+    def stack(self) -> list[np.ndarray]:
+        """All that rows change."""
+        return [self.rows, self.tickets]
 
-        Args:
-            issued: the next ticket.
-        """
+    def check_restored(self, issued: int) -> None:
+        """Refuse tickets that no rows can have, the next one of which is ``issued``."""
         used = self.tickets[self.tickets != -1]
         if np.any((used < 0) | (used >= issued)) or len(np.unique(used)) < len(used):
             raise SnapshotError(
@@ -122,19 +98,9 @@ class Waiting:
 
 
 class Tickets(Generic[Row]):
-    """Rows that wait under tickets that are text.
+    """Rows that wait under tickets that are text, at most so many; one more, and the oldest expires.
 
     The tickets of rows that wait are known, and as many of the rows that were resolved or expired last.
-
-    Args:
-        pending: how many rows can wait; one more, and the oldest expires.
-
-    Example:
-        >>> tickets = Tickets[int](pending=2)
-        >>> for number, ticket in enumerate(["a", "b", "c"]):
-        ...     tickets.issue(ticket, 10 * number)
-        >>> tickets.resolve("a"), tickets.resolve("c"), len(tickets), tickets.closed
-        (None, 20, 1, {'a': False, 'c': True})
     """
 
     def __init__(self, pending: int) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from streamgp.encoded.encoder import GATES
 from streamgp.settings import Part, Setting, number, one_of, optional, whole
@@ -131,19 +132,14 @@ class EncoderNetwork(nn.Module):
         return result
 
     def _run(self, layer: Any, X: Tensor) -> Tensor:
-        kind = self._encoder.kind
         if self._dense:
             result: Tensor = getattr(torch, self._encoder.activation)(layer(X))
             return result
         # [alshedivat2017] Table 5: dropout of the recurrent weights, one mask for all steps.
-        recurrent = layer["recurrent"]
-        recurrent = self._dropped(recurrent, recurrent[:1], self._encoder.recurrent_dropout)
-        weights = [layer["input"], recurrent, layer["input_bias"], layer["recurrent_bias"]]
-        zero = X.new_zeros(1, len(X), self._encoder.units)
-        options = (True, 1, 0.0, torch.is_grad_enabled(), False, True)
-        if kind == "lstm":
-            return torch.lstm(X, [zero, zero], weights, *options)[0]
-        return (torch.gru if kind == "gru" else torch.rnn_tanh)(X, zero, weights, *options)[0]
+        recurrent = layer.weight_hh_l0
+        kept = self._dropped(recurrent, recurrent[:1], self._encoder.recurrent_dropout)
+        found = layer(X) if kept is recurrent else functional_call(layer, {"weight_hh_l0": kept}, (X,))
+        return cast(Tensor, found[0])
 
     def _dropped(self, values: Tensor, like: Tensor, dropout: float) -> Tensor:
         """In training, zeros with this probability, the others larger by as much; one draw for each number of like."""
@@ -152,19 +148,16 @@ class EncoderNetwork(nn.Module):
         return values * (torch.empty_like(like).bernoulli_(1.0 - dropout) / (1.0 - dropout))
 
 
-def _recurrent_layer(kind: str, inputs: int, units: int) -> nn.ParameterDict:
-    """Weights of one recurrent layer, gate by gate below each other, in the order of torch."""
-    gates = GATES[kind]
-    layer = nn.ParameterDict()
-    # One after the other: this is the order of the weights in a stream model's encoder.
-    layer["input"] = torch.empty(gates * units, inputs)
-    layer["recurrent"] = torch.empty(gates * units, units)
-    layer["input_bias"] = torch.zeros(gates * units)
-    layer["recurrent_bias"] = torch.zeros(gates * units)
-    for gate in range(gates):
-        rows = slice(gate * units, (gate + 1) * units)
-        nn.init.xavier_uniform_(layer["input"].data[rows])
-        nn.init.orthogonal_(layer["recurrent"].data[rows])
+def _recurrent_layer(kind: str, inputs: int, units: int) -> Any:
+    """One layer, whose gates begin as dense layers do; its weights are in the order of a stream model's encoder."""
+    kinds: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+    layer = kinds[kind](inputs, units, batch_first=True, device="meta").to_empty(device="cpu")  # nothing is drawn yet
+    gates = (weight.data.chunk(GATES[kind]) for weight in (layer.weight_ih_l0, layer.weight_hh_l0))
+    for of_input, recurrent in zip(*gates, strict=True):
+        nn.init.xavier_uniform_(of_input)
+        nn.init.orthogonal_(recurrent)
+    nn.init.zeros_(layer.bias_ih_l0)
+    nn.init.zeros_(layer.bias_hh_l0)
     if kind == "lstm":  # the forget gate starts open
-        layer["input_bias"].data[units : 2 * units] = 1.0
+        layer.bias_ih_l0.data[units : 2 * units] = 1.0
     return layer

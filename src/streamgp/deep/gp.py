@@ -22,23 +22,17 @@ WIDEST = math.log(1e6)  # of a logarithm, either way: standard units are of orde
 LOG_2PI = math.log(2.0 * math.pi)
 
 
-class LinearHead:
+class LinearHead(nn.Linear):
     """A linear output, which has no variance; its noise is the mean squared error of the rows that it was given."""
 
     noise: FloatArray
-
-    def __init__(self, linear: nn.Linear) -> None:
-        self.linear = linear
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self.noise = (self.predict(H)[0] - Y).square().mean(0).cpu().numpy()
 
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        mean = self.linear(H).detach().double()
+        mean = self(H).detach().double()
         return mean, torch.full_like(mean, math.nan)
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {f"output.{name}": tensor for name, tensor in self.linear.named_parameters()}
 
 
 class Evaluation(NamedTuple):
@@ -49,11 +43,14 @@ class Evaluation(NamedTuple):
     by_theta: Tensor  # (p, width + 2)
 
 
-class ProcessHead(abc.ABC):
+class ProcessHead(nn.Module, abc.ABC):
     """A process that is learned on embeddings."""
 
+    theta: Tensor
+
     def __init__(self, theta: Tensor) -> None:
-        self.theta = theta
+        super().__init__()
+        self.register_buffer("theta", theta)
 
     @abc.abstractmethod
     def condition(self, H: Tensor, Y: Tensor) -> None:
@@ -90,14 +87,6 @@ class ProcessHead(abc.ABC):
         bounds = [(a, WIDEST) for a in low]
         found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
         self.theta.copy_(torch.as_tensor(found.x).reshape(shape))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What training moves, by name, to be read and written in place."""
-        return {"theta": self.theta}
-
-    def floor(self) -> None:
-        """Keep the noise where the factor of K is safe."""
-        self.theta[:, -1].clamp_(min=math.log(LEAST_NOISE))
 
     @property
     def hyperparameters(self) -> dict[str, FloatArray]:

@@ -30,17 +30,10 @@ class Directions(NamedTuple):
     scale: Tensor  # (r,) roots of the eigenvalues
 
 
-class Solution(NamedTuple):
-    """The posterior of the weights of Phi = P diag(scale), with K = Phi Phi'."""
-
-    Phi: Tensor  # (n, r)
-    L: Tensor  # of B = I + Phi' Phi / noise
-    weights: Tensor  # (r,) mean
-    alpha: Tensor  # (n,)
-
-
 class InterpolatedHead(ProcessHead):
     """A process interpolated from a grid that covers the embeddings, by the eigenvectors of the grid."""
+
+    _box: Tensor
 
     def __init__(self, theta: Tensor, grid: int) -> None:
         super().__init__(theta)
@@ -51,10 +44,8 @@ class InterpolatedHead(ProcessHead):
                 "encoder a linear map to 1 or 2 numbers, for example GPLSTM(embedding=2), or use a coarser grid."
             )
         self._points = grid
-        self._box = theta.new_zeros(2, width)  # the lowest and highest embedding that the grid is made for
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"theta": self.theta, "box": self._box}
+        # The lowest and highest embedding that the grid is made for.
+        self.register_buffer("_box", theta.new_zeros(2, width))
 
     def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         self._cover(h)
@@ -82,12 +73,13 @@ class InterpolatedHead(ProcessHead):
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self._cover(H)
-        self._learned: list[tuple[Directions, Solution]] = []  # of each output
+        self._learned: list[tuple[Directions, Tensor, Tensor]] = []  # of each output, with L and the weights
         with torch.no_grad():
             for own, y in zip(self.theta, Y.T, strict=True):
                 directions = self._directions(own)
                 P = self._project(H.double(), directions)
-                self._learned.append((directions, _solve(P, directions.scale, float(own[-1].exp()), y)))
+                _, L, weights, _ = _solve(P, directions.scale, float(own[-1].exp()), y)
+                self._learned.append((directions, L, weights))
 
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
@@ -96,11 +88,11 @@ class InterpolatedHead(ProcessHead):
             inside = torch.minimum(torch.maximum(H, low), high)
             prior = self.theta[:, -2].exp()
             means, variances = [], []
-            for (directions, solution), most in zip(self._learned, prior, strict=True):
+            for (directions, L, weights), most in zip(self._learned, prior, strict=True):
                 Phi = self._project(inside, directions) * directions.scale
-                v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
+                v = torch.linalg.solve_triangular(L, Phi.T, upper=False)
                 reduction = (Phi * Phi).sum(1) - (v * v).sum(0)
-                means.append(Phi @ solution.weights)
+                means.append(Phi @ weights)
                 variances.append(torch.minimum((most - reduction).clamp_min(0.0), most))
             mean, variance = torch.stack(means, dim=1), torch.stack(variances, dim=1)
             # Beyond the grid the function is known through its value at the edge alone.
@@ -175,10 +167,11 @@ class InterpolatedHead(ProcessHead):
         return D
 
 
-def _solve(P: Tensor, scale: Tensor, noise: float, y: Tensor) -> Solution:
+def _solve(P: Tensor, scale: Tensor, noise: float, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of K = Phi Phi': Phi, L of I + Phi' Phi / noise, the mean of the weights, and alpha."""
     Phi = P * scale
     B = Phi.T @ Phi / noise
     B.diagonal().add_(1.0)
     L = torch.linalg.cholesky(B)
     weights = torch.cholesky_solve((Phi.T @ y)[:, None] / noise, L)[:, 0]
-    return Solution(Phi, L, weights, (y - Phi @ weights) / noise)
+    return Phi, L, weights, (y - Phi @ weights) / noise

@@ -7,22 +7,19 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Annotated, Any, Self
+from functools import partial
+from typing import Annotated, Any, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from streamgp.contract import freerun
 from streamgp.contract.prediction import Prediction
 from streamgp.deep.encoders import Encoder
 from streamgp.deep.gp import Head
-from streamgp.deep.online import flat_weights
-from streamgp.deep.session import Session, digest, shown
-from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
-from streamgp.deep.windows import MODES, Recording, Task, checked, task_of
+from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed, train
+from streamgp.deep.windows import MODES, Recording, checked, task_of
 from streamgp.evaluate.metrics import rmse
 from streamgp.settings import Configured, FloatArray, Setting, one_of, whole
 from streamgp.vocabulary import Seed
@@ -41,7 +38,6 @@ def _training(name: str, value: Any) -> Training:
     return Training() if value is None else value
 
 
-# The settings of every model.
 EncoderSetting = Annotated[
     Any,
     Setting(
@@ -49,32 +45,51 @@ EncoderSetting = Annotated[
         check=_encoder,
     ),
 ]
-Depth = Annotated[int, Setting("rows in a window; [alshedivat2017] takes 10 to 128", "rows", whole)]
-Mode = Annotated[
-    str,
-    Setting(
-        '"regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the same, '
-        "validated in free runs)",
-        check=one_of(*MODES),
-    ),
-]
-Horizon = Annotated[
-    int,
-    Setting("a window that ends at row i predicts the target of row i + horizon; 0 is allowed in regression", "rows"),
-]
-Padding = Annotated[
-    bool, Setting("a window may begin before its sequence, with zeros in standard units; False: whole windows only")
-]
-TrainingSetting = Annotated[Training | None, Setting("how to train; None: Training()", check=_training)]
-Standardized = Annotated[
-    bool, Setting("scale inputs and targets to mean 0 and standard deviation 1 of the training part")
-]
-Precision = Annotated[
-    str,
-    Setting('"single" or "double", of the network; the process is always in double', check=one_of("single", "double")),
-]
-Device = Annotated[str, Setting('"auto" (a GPU if there is one), "cpu" or "cuda"', check=one_of("auto", "cpu", "cuda"))]
-NetworkSeed = Annotated[Seed, Setting("of the weights, the mini-batches and the dropout")]
+
+
+class Windowed(TypedDict, total=False):
+    """The settings of every model over windows of a series."""
+
+    depth: Annotated[int, Setting("rows in a window; [alshedivat2017] takes 10 to 128", "rows", whole), 32]
+    mode: Annotated[
+        str,
+        Setting(
+            '"regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the '
+            "same, validated in free runs)",
+            check=one_of(*MODES),
+        ),
+        "autoregression",
+    ]
+    horizon: Annotated[
+        int,
+        Setting(
+            "a window that ends at row i predicts the target of row i + horizon; 0 is allowed in regression", "rows"
+        ),
+        1,
+    ]
+    padding: Annotated[
+        bool,
+        Setting("a window may begin before its sequence, with zeros in standard units; False: whole windows only"),
+        False,
+    ]
+    training: Annotated[Training | None, Setting("how to train; None: Training()", check=_training)]
+    standardize: Annotated[
+        bool, Setting("scale inputs and targets to mean 0 and standard deviation 1 of the training part"), True
+    ]
+    precision: Annotated[
+        str,
+        Setting(
+            '"single" or "double", of the network; the process is always in double', check=one_of("single", "double")
+        ),
+        "single",
+    ]
+    device: Annotated[
+        str, Setting('"auto" (a GPU if there is one), "cpu" or "cuda"', check=one_of("auto", "cpu", "cuda")), "auto"
+    ]
+    seed: Annotated[Seed, Setting("of the weights, the mini-batches and the dropout"), 0]
+
+
+Run = Callable[[Learner, int], None]  # trains a learner for so many epochs at most
 
 
 class DeepModel(Configured, abc.ABC):
@@ -85,40 +100,27 @@ class DeepModel(Configured, abc.ABC):
     _units: Scaling | None = None
     _network: nn.Module
     _head: Head
-    _scalar: bool = True
+    _last: FloatArray  # the last window that was fitted
+    _width: int
     _outputs: int = 1
+    _scalar: bool = True
 
-    def __init__(
-        self,
-        encoder: EncoderSetting,
-        *,
-        depth: Depth = 32,
-        mode: Mode = "autoregression",
-        horizon: Horizon = 1,
-        padding: Padding = False,
-        training: TrainingSetting = None,
-        standardize: Standardized = True,
-        precision: Precision = "single",
-        device: Device = "auto",
-        seed: NetworkSeed = 0,
-    ) -> None:
-        assert training is not None  # its check has made one
-        self._encoder, self._training, self._mode, self._seed = encoder, training, mode, seed
-        self._task = task_of(mode, depth, horizon, padding)
-        self._standardize = bool(standardize)
-        self._type = torch.float32 if precision == "single" else torch.float64
-        self._device = found_device(device)
+    def __init__(self, encoder: EncoderSetting, **settings: Unpack[Windowed]) -> None:
+        assert settings["training"] is not None  # its check has made one
+        self._encoder, self._training = encoder, settings["training"]
+        self._mode, self._seed, self._standardize = settings["mode"], settings["seed"], bool(settings["standardize"])
+        self._task = task_of(self._mode, settings["depth"], settings["horizon"], settings["padding"])
+        self._type = torch.float32 if settings["precision"] == "single" else torch.float64
+        self._device = found_device(settings["device"])
         self.history = []
 
     @abc.abstractmethod
-    def _train(self, windows: Windows, session: Session) -> Head:
+    def _train(self, windows: Windows, run: Run) -> Head:
         """Train the network, which has random or given weights; return what is on top of it."""
 
     def _settle(self, windows: Windows) -> None:
         """After training: learn all windows, those of the validation included, with the weights as they are."""
         self._head.condition(embed(self._network, windows), windows.targets)
-
-    # What users call.
 
     def fit(
         self,
@@ -127,8 +129,6 @@ class DeepModel(Configured, abc.ABC):
         starts: Any = None,
         validation: int | None = None,
         pretrained: DeepModel | None = None,
-        checkpoint: str | Path | None = None,
-        progress: bool = False,
         on_epoch: Callable[[Epoch], Any] | None = None,
     ) -> Self:
         """Train on a series, in place of any before.
@@ -139,37 +139,28 @@ class DeepModel(Configured, abc.ABC):
             starts: rows at which a new sequence begins, the first one 0; no window reaches across. None: one sequence.
             validation: the row from which on targets are kept for validation; None: the last part, as training says.
             pretrained: a trained model with the same encoder, whose weights to start from; None: random ones.
-            checkpoint: a file to which every epoch is written; where it exists, training goes on from it, bit by bit as
-                if it had never stopped. More epochs may be asked for than before; all else must be the same.
-            progress: print the loss and the validation error of every epoch.
             on_epoch: called with an Epoch after every epoch.
         """
         U, Y, began, scalar = checked(U, Y, starts)
         units, series, learned, kept = self._divided(U, Y, began, validation)
-        before = dict(self.__dict__)
-        try:
-            with self._torch():
-                torch.manual_seed(self._seed)
-                d = series.rows.shape[1]
-                self._network = self._built(d) if pretrained is None else pretrained._weights_for(self, d)
-                identity = {
-                    "settings": repr(self.replaced(training=self._training.replaced(epochs=1))),
-                    "weights": digest(flat_weights(self._network)),
-                    "data": digest(U, Y, began, learned, kept),
-                    "device": self._device.type,
-                }
-                validate = (lambda learner: self._validation_rmse(learner, series, kept)) if kept.size else None
-                reports = [shown] * bool(progress) + ([] if on_epoch is None else [on_epoch])
-                path = None if checkpoint is None else Path(checkpoint)
-                session = Session(path, identity, self._training, validate, reports)
-                self._head = self._train(self._windows(series, learned), session)
-                self._settle(self._windows(series, np.concatenate([learned, kept])))
-        except BaseException:
-            self.__dict__ = before
-            raise
-        self._units, self._scalar, self._outputs, self._width = units, scalar, Y.shape[1], U.shape[1]
-        self._last = np.nan_to_num(padded(series.rows[began[-1] :][-self._task.depth :], self._task.depth))
-        self.history = session.history
+        validate = partial(self._validation_rmse, series=series, kept=kept) if kept.size else None
+        fitted = copy.copy(self)  # a call that raises leaves the model as it was
+        fitted.history = []
+
+        def run(learner: Learner, epochs: int) -> None:
+            for epoch in train(learner, epochs, self._training, validate):
+                fitted.history.append(epoch)
+                if on_epoch is not None:
+                    on_epoch(epoch)
+
+        with self._torch():
+            torch.manual_seed(self._seed)
+            fitted._network = self._built(series.rows.shape[1], pretrained)
+            fitted._head = fitted._train(self._windows(series, learned), run)
+            fitted._settle(self._windows(series, np.concatenate([learned, kept])))
+        fitted._units, fitted._scalar, fitted._outputs, fitted._width = units, scalar, Y.shape[1], U.shape[1]
+        fitted._last = np.nan_to_num(padded(series.rows[began[-1] :][-self._task.depth :], self._task.depth))
+        self.__dict__ = fitted.__dict__
         return self
 
     def predict(self, U: Any, Y: Any = None, starts: Any = None, samples: int = 0, seed: int = 0) -> Prediction:
@@ -189,10 +180,14 @@ class DeepModel(Configured, abc.ABC):
         rows = self._task.predictable(series)
         windows = self._windows(series, rows)
         count = whole("samples", samples, at_least=0)
+        means, variances = np.empty((2, max(count, 1), len(rows), self._outputs))
         with self._torch():
             torch.manual_seed(whole("seed", seed, at_least=0))
-            passes = [self._outcome(windows, dropout=count > 0) for _ in range(max(count, 1))]
-        means, variances = (np.stack(parts) for parts in zip(*passes, strict=True))
+            for mean, variance in zip(means, variances, strict=True):
+                H = embed(self._network, windows, dropout=count > 0)
+                for i in range(0, len(rows), CHUNK):
+                    part = slice(i, i + CHUNK)
+                    mean[part], variance[part] = (found.cpu() for found in self._head.predict(H[part]))
         if count:
             variances = np.nan_to_num(variances, nan=0.0)
         return self._in_units(len(series.rows), rows, means, variances)
@@ -253,8 +248,6 @@ class DeepModel(Configured, abc.ABC):
         result[rows] = H.double().cpu().numpy()
         return result
 
-    # How series become tensors.
-
     def _divided(
         self, U: FloatArray, Y: FloatArray, began: NDArray[np.int64], validation: int | None
     ) -> tuple[Scaling, Recording, NDArray[np.int64], NDArray[np.int64]]:
@@ -303,13 +296,6 @@ class DeepModel(Configured, abc.ABC):
             self._task.depth,
         )
 
-    def _outcome(self, windows: Windows, dropout: bool) -> tuple[FloatArray, FloatArray]:
-        H = embed(self._network, windows, dropout)
-        with torch.no_grad():
-            parts = [self._head.predict(h) for h in torch.split(H, CHUNK)]
-        mean, variance = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))
-        return mean, variance
-
     def _in_units(self, n: int, rows: NDArray[np.int64], means: FloatArray, variances: FloatArray) -> Prediction:
         """The prediction of n rows, given means and variances (count, rows, p) of some of them."""
         _, _, shift, scale = self._checked_units()
@@ -319,8 +305,6 @@ class DeepModel(Configured, abc.ABC):
         predicted[2, rows] = self._head.noise
         predicted = np.stack([shift + scale * predicted[0], scale**2 * predicted[1], scale**2 * predicted[2]])
         return Prediction(*(predicted[..., 0] if self._scalar else predicted))
-
-    # Validation and free runs.
 
     def _validation_rmse(self, learner: Learner, series: Recording, kept: NDArray[np.int64]) -> float:
         head = learner.ready()
@@ -346,31 +330,37 @@ class DeepModel(Configured, abc.ABC):
         rng: np.random.Generator | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Means and variances (count, rows, p) where past targets from start on are those predicted before."""
-        first = start - self._task.horizon - self._task.depth + 1
+        depth, p = self._task.depth, series.targets.shape[1]
+        first = start - self._task.horizon - depth + 1
         known = padded(series.rows[max(first, series.began[start]) : stop], stop - first)
         rows = torch.as_tensor(known, dtype=self._type, device=self._device).expand(count, -1, -1).clone()
-        p = series.targets.shape[1]
-        futures = Futures(network.eval(), head, self._task, rows, np.zeros(p) if rng is None else head.noise)
-        means, variances, _ = freerun.run(futures, np.empty((count, stop - start, 0)), [], p, rng)
+        means, variances = np.empty((2, count, stop - start, p))
+        network.eval()
+        for t in range(stop - start):
+            with torch.no_grad():
+                mean, variance = (part.cpu().numpy() for part in head.predict(network(rows[:, t : t + depth])))
+            means[:, t], variances[:, t] = mean, variance
+            if rng is not None:  # what comes back is an observation: function and noise
+                mean = mean + np.sqrt(np.nan_to_num(variance)) * rng.standard_normal(mean.shape)
+                mean = mean + np.sqrt(head.noise) * rng.standard_normal(mean.shape)
+            if self._task.feeds_back:
+                rows[:, t + depth - 1 + self._task.horizon, -p:] = torch.as_tensor(mean).to(rows)
         return means, variances
 
-    # The network.
-
-    def _built(self, d: int) -> nn.Module:
-        """A network of this model's encoder, with random weights (those of a given module as they are)."""
+    def _built(self, d: int, pretrained: DeepModel | None) -> nn.Module:
+        """A network of this model's encoder, with random weights (those of a given module as they are), or trained."""
         if isinstance(self._encoder, Encoder):
             network = self._encoder.build(d, self._task.depth)
         else:
             network = copy.deepcopy(self._encoder)
-        return network.to(device=self._device, dtype=self._type)
-
-    def _weights_for(self, other: DeepModel, d: int) -> nn.Module:
-        """A copy of this trained network for another model."""
-        if self._units is None:
-            raise ValueError(f"pretrained must be a model that has been fitted; this {type(self).__name__} has not")
-        network = other._built(d)
+        network = network.to(device=self._device, dtype=self._type)
+        if pretrained is None:
+            return network
+        if pretrained._units is None:
+            kind = type(pretrained).__name__
+            raise ValueError(f"pretrained must be a model that has been fitted; this {kind} has not")
         try:
-            network.load_state_dict(self._network.state_dict())
+            network.load_state_dict(pretrained._network.state_dict())
         except RuntimeError as error:
             raise ValueError(f"pretrained must have the same encoder and inputs: {error}") from None
         return network
@@ -383,26 +373,6 @@ class DeepModel(Configured, abc.ABC):
             # Weights of which some are dropped do not lie in one piece.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
             yield
-
-
-class Futures(freerun.Trajectories):
-    """Trajectories in standard units, with rows of their own, (count, rows, d), which take up what they predicted."""
-
-    def __init__(self, network: nn.Module, head: Head, task: Task, rows: Tensor, noise: FloatArray) -> None:
-        self._network, self._head, self._task, self._rows, self._noise = network, head, task, rows, noise
-        self._at = 0  # the first row of the present windows
-
-    def predict(self, X: FloatArray) -> freerun.Step:
-        windows = self._rows[:, self._at : self._at + self._task.depth]
-        with torch.no_grad():
-            mean, variance = (part.cpu().numpy() for part in self._head.predict(self._network(windows)))
-        return freerun.Step(mean, variance, np.broadcast_to(self._noise, mean.shape), mean, variance)
-
-    def record(self, values: FloatArray, targets: FloatArray) -> None:
-        if self._task.feeds_back:
-            at = self._at + self._task.depth - 1 + self._task.horizon
-            self._rows[:, at, -targets.shape[1] :] = torch.as_tensor(targets).to(self._rows)
-        self._at += 1
 
 
 def padded(rows: FloatArray, count: int) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
@@ -13,21 +13,8 @@ from streamgp.contract.model import Shape
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.gp import ExactHead, Head, ProcessHead, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
-from streamgp.deep.model import (
-    DeepModel,
-    Depth,
-    Device,
-    EncoderSetting,
-    Horizon,
-    Mode,
-    NetworkSeed,
-    Padding,
-    Precision,
-    Standardized,
-    TrainingSetting,
-)
+from streamgp.deep.model import DeepModel, EncoderSetting, Run, Windowed
 from streamgp.deep.online import trained_encoder
-from streamgp.deep.session import Session
 from streamgp.deep.training import NetworkLearner, ProcessLearner, Windows, embed
 from streamgp.encoded.model import Encoded
 from streamgp.kernels import SquaredExponential
@@ -73,9 +60,9 @@ class Network(DeepModel):
         True
     """
 
-    def _train(self, windows: Windows, session: Session) -> Head:
+    def _train(self, windows: Windows, run: Run) -> Head:
         learner = NetworkLearner(self._network, windows, self._training)
-        session.run(learner, self._training.epochs)
+        run(learner, self._training.epochs)
         return learner.head
 
 
@@ -92,15 +79,6 @@ class DeepKernelGP(DeepModel):
         self,
         encoder: EncoderSetting,
         *,
-        depth: Depth = 32,
-        mode: Mode = "autoregression",
-        horizon: Horizon = 1,
-        padding: Padding = False,
-        training: TrainingSetting = None,
-        standardize: Standardized = True,
-        precision: Precision = "single",
-        device: Device = "auto",
-        seed: NetworkSeed = 0,
         lengthscale: Annotated[
             Any,
             Setting(
@@ -128,31 +106,21 @@ class DeepKernelGP(DeepModel):
             int,
             Setting("points of the grid along each number of the embedding", "points", partial(whole, at_least=12)),
         ] = 100,
+        **settings: Unpack[Windowed],
     ) -> None:
-        super().__init__(
-            encoder,
-            depth=depth,
-            mode=mode,
-            horizon=horizon,
-            padding=padding,
-            training=training,
-            standardize=standardize,
-            precision=precision,
-            device=device,
-            seed=seed,
-        )
+        super().__init__(encoder, **settings)
         self._lengthscale, self._start = lengthscale, (variance, noise)
         self._inference, self._grid = inference, grid
 
-    def _train(self, windows: Windows, session: Session) -> ProcessHead:
+    def _train(self, windows: Windows, run: Run) -> ProcessHead:
         if self._training.pretrain:
-            session.run(NetworkLearner(self._network, windows, self._training), self._training.pretrain)
+            run(NetworkLearner(self._network, windows, self._training), self._training.pretrain)
         theta = starting_theta(embed(self._network, windows), windows.targets.shape[1], self._lengthscale, *self._start)
         if self._inference == "exact" or (self._inference == "auto" and len(windows) <= MOST_EXACT):
             head: ProcessHead = ExactHead(theta)
         else:
             head = InterpolatedHead(theta, self._grid)
-        session.run(ProcessLearner(self._network, head, windows, self._training), self._training.epochs)
+        run(ProcessLearner(self._network, head, windows, self._training), self._training.epochs)
         return head
 
     def _settle(self, windows: Windows) -> None:

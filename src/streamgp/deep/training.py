@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import abc
+import copy
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from streamgp.deep.encoders import below_one
-from streamgp.deep.gp import Head, LinearHead, ProcessHead
+from streamgp.deep.gp import LEAST_NOISE, Head, LinearHead, ProcessHead
 from streamgp.settings import Part, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import not_negative, positive
 
@@ -46,7 +49,7 @@ class Training(Part):
         refresh: Annotated[
             float,
             Setting(
-                "when the semi-stochastic method renews the kernel matrix: after such a part of an epoch (0.1: ten "
+                "when the semi-stochastic method renews the kernel matrix: after this part of an epoch (0.1: ten "
                 "times in an epoch, whose time is then linear in the rows; 1.0: once, as in the paper, which diverges "
                 "when an epoch has many mini-batches), or, a whole number, after this many mini-batches",
                 "epochs or mini-batches",
@@ -128,13 +131,17 @@ class Windows:
         return self.rows[torch.where(at < self.began[index][:, None], len(self.rows) - 1, at)]
 
 
-class Learner(abc.ABC):
+class Learner(nn.Module, abc.ABC):
     """A network and what is on top of it, and how one epoch moves their weights."""
 
     phase: str
-    encoder: nn.Module
     head: Head
     optimizers: list[torch.optim.Adam]
+
+    def __init__(self, encoder: nn.Module, head: Head, windows: Windows, training: Training) -> None:
+        super().__init__()
+        self.encoder, self.head, self._windows = encoder, head, windows
+        self._batch = len(windows) if training.method == "full" else min(training.batch, len(windows))
 
     @abc.abstractmethod
     def epoch(self) -> float:
@@ -144,10 +151,36 @@ class Learner(abc.ABC):
         """What predicts with the weights as they are."""
         return self.head
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The weights by name, to be read and written in place."""
-        weights = self.encoder.state_dict(keep_vars=True).items()
-        return {f"encoder.{name}": tensor for name, tensor in weights} | self.head.tensors()
+    def batches(self) -> Sequence[Tensor]:
+        """Mini-batches of indices, in an order drawn anew."""
+        return torch.split(torch.randperm(len(self._windows)).to(self._windows.targets.device), self._batch)
+
+
+def train(
+    learner: Learner, epochs: int, training: Training, validate: Callable[[Learner], float] | None
+) -> Iterator[Epoch]:
+    """Epochs until they or the patience are out; then the best weights, without validation the last ones."""
+    best: dict[str, Any] = {}
+    errors: list[float] = []
+    patience = math.inf if training.patience is None or validate is None else training.patience
+    while len(errors) < epochs and _waited(errors) < patience:
+        for optimizer in learner.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = optimizer.defaults["lr"] / (1.0 + training.decay * len(errors))
+        began = time.perf_counter()
+        loss = learner.epoch()
+        seconds = time.perf_counter() - began
+        errors.append(math.nan if validate is None else validate(learner))
+        if _waited(errors) == 0:
+            best = copy.deepcopy(learner.state_dict())
+        yield Epoch(learner.phase, len(errors) - 1, loss, errors[-1], seconds)
+    if best:
+        learner.load_state_dict(best)
+
+
+def _waited(errors: list[float]) -> int:
+    """Epochs since the lowest validation error; NaN is none."""
+    return len(errors) - int(np.nanargmin([math.inf, *errors]))
 
 
 def embed(encoder: nn.Module, windows: Windows, dropout: bool = False) -> Tensor:
@@ -157,33 +190,24 @@ def embed(encoder: nn.Module, windows: Windows, dropout: bool = False) -> Tensor
         return torch.cat([encoder(windows.cut(slice(i, i + CHUNK))) for i in range(0, max(len(windows), 1), CHUNK)])
 
 
-def shuffled(n: int, batch: int, device: torch.device) -> Sequence[Tensor]:
-    """Mini-batches of indices, in an order drawn anew."""
-    return torch.split(torch.randperm(n).to(device), batch)
-
-
 class NetworkLearner(Learner):
     """The network with a linear output, by squared errors."""
 
     phase = "network"
 
     def __init__(self, encoder: nn.Module, windows: Windows, training: Training) -> None:
-        self.encoder, self._windows = encoder, windows
-        width = encoder.eval()(windows.cut(slice(1))).shape[1]
         like = windows.rows
-        self.output = nn.Linear(width, windows.targets.shape[1], device=like.device, dtype=like.dtype)
-        self.head = LinearHead(self.output)
+        width = encoder.eval()(windows.cut(slice(1))).shape[1]
+        output = LinearHead(width, windows.targets.shape[1], device=like.device, dtype=like.dtype)
+        super().__init__(encoder, output, windows, training)
         self._targets = windows.targets.to(like.dtype)
-        self._batch = len(windows) if training.method == "full" else training.batch
-        weights = [*encoder.parameters(), *self.output.parameters()]
-        self.optimizers = [torch.optim.Adam(weights, lr=training.rate, weight_decay=training.weight_decay)]
+        self.optimizers = [torch.optim.Adam(self.parameters(), lr=training.rate, weight_decay=training.weight_decay)]
 
     def epoch(self) -> float:
         self.encoder.train()
         total = self._targets.new_zeros(())
-        for index in shuffled(len(self._windows), self._batch, self._targets.device):
-            error = self.output(self.encoder(self._windows.cut(index))) - self._targets[index]
-            loss = (error * error).mean()
+        for index in self.batches():
+            loss = (self.head(self.encoder(self._windows.cut(index))) - self._targets[index]).square().mean()
             self.optimizers[0].zero_grad(set_to_none=True)
             loss.backward()
             self.optimizers[0].step()
@@ -199,14 +223,11 @@ class ProcessLearner(Learner):
     head: ProcessHead
 
     def __init__(self, encoder: nn.Module, head: ProcessHead, windows: Windows, training: Training) -> None:
-        self.encoder, self.head, self._windows = encoder, head, windows
-        n = len(windows)
-        self._batch = n if training.method == "full" else min(training.batch, n)
+        super().__init__(encoder, head, windows, training)
         every = training.refresh if training.method == "semi-stochastic" else 1
         if isinstance(every, float):
-            every = max(1, round(every * math.ceil(n / self._batch)))
-        self._refresh = every
-        self._kernel_steps = training.kernel_steps
+            every = max(1, round(every * math.ceil(len(windows) / self._batch)))
+        self._refresh, self._kernel_steps = every, training.kernel_steps
         self._embedded: Tensor | None = None  # of the present weights
         self.optimizers = [
             torch.optim.Adam(encoder.parameters(), lr=training.rate, weight_decay=training.weight_decay),
@@ -215,7 +236,7 @@ class ProcessLearner(Learner):
 
     def epoch(self) -> float:
         values: list[float] = []
-        for i, index in enumerate(shuffled(len(self._windows), self._batch, self._windows.targets.device)):
+        for i, index in enumerate(self.batches()):
             if i % self._refresh == 0:
                 value, stale = self._renew()
                 values.append(value)
@@ -226,14 +247,14 @@ class ProcessLearner(Learner):
 
     def _renew(self) -> tuple[float, Tensor]:
         """Steps on theta for the embeddings as they are; then the gradient of the likelihood by each of them."""
-        H = self.embedded()
+        H = self._embeddings()
         for _ in range(self._kernel_steps):
             result = self.head.evaluate(H, self._windows.targets)
             if not math.isfinite(result.value):
                 raise ValueError("the marginal likelihood is not finite: training has diverged. Lower the rate.")
             self.head.theta.grad = result.by_theta
             self.optimizers[1].step()
-            self.head.floor()
+            self.head.theta[:, -1].clamp_(min=math.log(LEAST_NOISE))
         return result.value, result.by_embedding.to(H.dtype)
 
     def gradient(self, index: Tensor, stale: Tensor) -> None:
@@ -245,11 +266,11 @@ class ProcessLearner(Learner):
         self.optimizers[0].zero_grad(set_to_none=True)
         along.backward()
 
-    def embedded(self) -> Tensor:
+    def _embeddings(self) -> Tensor:
         if self._embedded is None:
             self._embedded = embed(self.encoder, self._windows)
         return self._embedded
 
     def ready(self) -> Head:
-        self.head.condition(self.embedded(), self._windows.targets)
+        self.head.condition(self._embeddings(), self._windows.targets)
         return self.head

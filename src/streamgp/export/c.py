@@ -36,10 +36,6 @@ RADIAL = {
 SQUARED_EXPONENTIAL = "return GP_VARIANCE * exp(-0.5 * r2);"
 QUADRATIC = "return GP_VARIANCE * pow(1.0 + r2 / (2.0 * GP_SHAPE), -GP_SHAPE);"
 
-GROWING_COUNTERS = (
-    *("points", "rows_seen", "refreshed"),
-    *("skipped_rows", "unresolved_rows", "negative_residuals", "indistinct_points"),
-)
 FIXED_COUNTERS = ("rows_seen", "skipped_rows", "unresolved_rows")
 
 
@@ -53,7 +49,7 @@ class Kind(NamedTuple):
 
 GROWING = Kind(
     ("growing", "linalg", "solve", "rotation", "covariance", "kernel", "growing_learn"),
-    GROWING_COUNTERS,
+    ("points", "rows_seen", "refreshed", *FIXED_COUNTERS[1:], "negative_residuals", "indistinct_points"),
     ("basis", "prior", "inverse_diagonal", "weight_variance", "mu", "factor", "covariance"),
 )
 POINTS = Kind(
@@ -86,16 +82,17 @@ def header(model: StreamModel, name: str) -> str:
     process, units = _parts(model)
     kind = _kind(process)
     numbers = state(model)
+    doubles = len(numbers) - outliers.NUMBERS + (10 if kind is GROWING else 3) * len(process._state.mu)
     about = {
         "NAME": name,
         "WHAT": repr(model).replace("*/", "* /"),
         "VERSION": __version__,
         "ROWS": f"{process.rows_seen:,}",
-        "KILOBYTES": f"{_bytes(process, kind) / 1024:,.0f}",
-        "CONSTANTS": "\n".join(_constants(process, units)),
+        "KILOBYTES": f"{8 * doubles / 1024:,.0f}",
+        "CONSTANTS": "\n".join(_constants(process, units, len(numbers))),
         "LEARNED": "\n".join(f"    {_listed(numbers[i : i + 8])}," for i in range(0, len(numbers), 8)),
     }
-    about |= _exchange(process, kind) | _described(process) | _in_units(process, units)
+    about |= _exchange(model, kind) | _described(process) | _in_units(process, units)
     pieces = ["head", *kind.pieces, *(["screen"] if units is not None and units._screens else []), "foot"]
     text = "".join(files("streamgp.export").joinpath("pieces", f"{piece}.h").read_text("utf-8") for piece in pieces)
     text = re.sub(r"@([A-Z0-9_]+)@", lambda found: about[found[1]], text)
@@ -104,12 +101,7 @@ def header(model: StreamModel, name: str) -> str:
 
 def state(model: StreamModel) -> FloatArray:
     """Return the numbers that the C code begins with, as its state function writes them."""
-    process, units = _parts(model)
-    kind = _kind(process)
-    counters = [float(process._numbers.count(name)) for name in kind.counters]
-    arrays = [array.ravel() for array in _arrays(process, kind).values()]
-    screen = units._stacked["screen"].ravel() if units is not None else np.zeros(outliers.NUMBERS)
-    return np.concatenate([counters, *arrays, screen])
+    return np.concatenate([array.ravel() for array in _numbers(model).values()])
 
 
 def resumed(model: StreamModel, numbers: Any) -> StreamModel:
@@ -125,17 +117,8 @@ def resumed(model: StreamModel, numbers: Any) -> StreamModel:
     if not np.all(np.isfinite(values)):
         raise ValueError("the state has numbers that are not finite: it is damaged")
     copy = model.copy()
-    process, units = _parts(copy)
-    kind, at = _kind(process), 0
-    for name in kind.counters:
-        process._numbers.counters[name] = int(values[at])
-        at += 1
-    for name, array in _arrays(process, kind).items():
-        target: FloatArray = getattr(process._state, name)
-        target[...] = values[at : at + array.size].reshape(target.shape) if target.size else target
-        at += array.size
-    if units is not None:
-        units._stacked["screen"].ravel()[:] = values[at:]
+    for array in _numbers(copy).values():
+        array[...], values = values[: array.size].reshape(array.shape), values[array.size :]
     return from_bytes(copy.to_bytes())  # type: ignore[no-any-return]  # what no stream leads to is refused
 
 
@@ -180,24 +163,25 @@ def _kind(process: OnlineGP) -> Kind:
     return POINTS
 
 
-def _arrays(process: OnlineGP, kind: Kind) -> dict[str, FloatArray]:
-    """The arrays of the state as the C code has them."""
-    arrays = {name: getattr(process._state, name) for name in kind.arrays}
-    if not arrays.get("weight_variance", arrays["mu"]).size:
-        arrays["weight_variance"] = np.zeros((1, len(process._state.prior)))
-    return {name: array[0] if name in ("covariance", "weight_variance") else array for name, array in arrays.items()}
+def _numbers(model: StreamModel) -> dict[str, np.ndarray]:
+    """What changes from row to row by name, in the order in which the C code writes it, as arrays to write to."""
+    process, units = _parts(model)
+    kind, arrays = _kind(process), process._numbers.arrays()
+    if not process._state.weight_variance.size:
+        arrays["weight_variance"] = np.zeros((1, len(process._state.prior)))  # the C code has it always
+    found = {name: arrays[f"counters.{name}"] for name in kind.counters} | {name: arrays[name] for name in kind.arrays}
+    found |= {name: found[name][0] for name in ("covariance", "weight_variance") if name in found}
+    return found | {"screen": np.zeros(outliers.NUMBERS) if units is None else units._numbers["screen"].reshape(-1)}
 
 
-def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
+def _constants(process: OnlineGP, units: Standardize | None, numbers: int) -> list[str]:
     parts, spent, forgetting = process._features, process._budget, process._forgetting
-    assert process._d is not None
-    growing_basis = parts.kind == feature_kinds.DICTIONARY
     jitter = float(process._numbers.plan["jitter"][0])
-    whole: dict[str, Any] = {"INPUTS": process._d, "ROOM": len(process._state.mu), "NUMBERS": None}
+    whole: dict[str, Any] = {"INPUTS": process._d, "ROOM": len(process._state.mu), "NUMBERS": numbers}
     variance = float(process.hyperparameters["variance"])
     real: dict[str, float] = {"NOISE": float(process._state.noise[0]), "VARIANCE": variance, "JITTER": jitter}
     real |= {"GAIN_ROUNDING": posterior.ROUNDING, "COVARIANCE_NOISE": posterior.COVARIANCE_NOISE}
-    if growing_basis:
+    if parts.kind == feature_kinds.DICTIONARY:
         stays = spent.evict == budget.NEVER
         whole |= {"CAPACITY": spent.capacity, "EVICT": f"GP_{EVICT[spent.evict].upper()}"}
         whole |= {"DTC": int(spent.absorb == budget.DTC), "MARGINAL": int(spent.removal == budget.MARGINAL)}
@@ -220,13 +204,14 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
         if units._screens:
             names = ("FEWEST", "SCREEN_FAR", "FEW", "LEVEL", "REPEATED", "ABSURD", "SCREEN_ROUNDING")
             real |= {name: getattr(outliers, name.removeprefix("SCREEN_")) for name in names}
-        real |= {"FAR": FAR, "TARGET_SHIFT": units.scaling.target_shift[0]}
-        real["TARGET_SCALE"] = units.scaling.target_scale[0]
-    whole["NUMBERS"] = len(state(process if units is None else units))
+        shift, scale = units.scaling.target_shift[0], units.scaling.target_scale[0]
+        real |= {"FAR": FAR, "TARGET_SHIFT": shift, "TARGET_SCALE": scale}
     lines = [f"#define GP_{name} {value}" for name, value in whole.items()]
-    lines += [f"#define GP_{name} {_number(value)}{_in_decimal(value)}" for name, value in real.items()]
+    for name, value in real.items():
+        text = _number(value)
+        lines.append(f"#define GP_{name} {text}" + (f" /* {value:.6g} */" if "0x" in text else ""))
     if parts.kernel is not None:
-        scales = np.resize(process.hyperparameters["lengthscale"], process._d)
+        scales = np.resize(process.hyperparameters["lengthscale"], whole["INPUTS"])
         weights = _listed(1.0 / (scales * scales))
         lines.append(f"static const double gp_weight[GP_INPUTS] = {{{weights}}}; /* 1 / lengthscale^2 */")
     if units is not None:
@@ -263,15 +248,17 @@ def _in_units(process: OnlineGP, units: Standardize | None) -> dict[str, str]:
     }
 
 
-def _exchange(process: OnlineGP, kind: Kind) -> dict[str, str]:
+def _exchange(model: StreamModel, kind: Kind) -> dict[str, str]:
     """The lines that write the state into numbers, and those that read it again."""
-    write = [f"numbers[{at}] = (double)m->{name};" for at, name in enumerate(kind.counters)]
-    read = [f"m->{name} = (size_t)numbers[{at}];" for at, name in enumerate(kind.counters)]
-    at = len(kind.counters)
-    for name, array in [*_arrays(process, kind).items(), ("screen", np.zeros(outliers.NUMBERS))]:
-        first = f"&m->{name}[0][0]" if array.ndim == 2 and name != "mu" else f"m->{name}"
-        write.append(f"gp_copy({first}, {array.size}, numbers + {at});")
-        read.append(f"gp_copy(numbers + {at}, {array.size}, {first});")
+    write, read, at = [], [], 0
+    for name, array in _numbers(model).items():
+        if name in kind.counters:
+            write.append(f"numbers[{at}] = (double)m->{name};")
+            read.append(f"m->{name} = (size_t)numbers[{at}];")
+        else:
+            first = f"&m->{name}[0][0]" if array.ndim == 2 and name != "mu" else f"m->{name}"
+            write.append(f"gp_copy({first}, {array.size}, numbers + {at});")
+            read.append(f"gp_copy(numbers + {at}, {array.size}, {first});")
         at += array.size
     return {"WRITE": "\n    ".join(write), "READ": "\n    ".join(read)}
 
@@ -284,14 +271,5 @@ def _number(value: float) -> str:
     return short if any(c in short for c in ".en") else f"{short}.0" if abs(value) >= 1 or value == 0 else short
 
 
-def _in_decimal(value: float) -> str:
-    return f" /* {value:.6g} */" if "0x" in _number(value) else ""
-
-
 def _listed(values: FloatArray) -> str:
     return ", ".join(map(_number, values))
-
-
-def _bytes(process: OnlineGP, kind: Kind) -> int:
-    work = (10 if kind is GROWING else 3) * len(process._state.mu)
-    return 8 * (sum(array.size for array in _arrays(process, kind).values()) + work + len(kind.counters))

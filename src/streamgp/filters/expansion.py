@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from streamgp.contract import inputs, passing
 from streamgp.contract.lanes import ONE, PREDICT
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
-from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
-from streamgp.process.memory import Window
+from streamgp.kernels import KernelSetting, SquaredExponential
 from streamgp.settings import Setting
 from streamgp.vocabulary import (
     INPUTS,
@@ -25,6 +24,15 @@ from streamgp.vocabulary import (
     part_of_one,
     positive,
 )
+
+
+class Expansion(TypedDict, total=False):
+    """What all of them have in common."""
+
+    lengthscale: ShortLengthscale
+    variance: ShortVariance
+    capacity: Annotated[Terms, 500]
+    depth: Annotated[Depth, 1]
 
 
 class KLMS(Filter):
@@ -47,14 +55,10 @@ class KLMS(Filter):
         self,
         kernel: KernelSetting = SquaredExponential(),
         *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: Terms = 500,
-        depth: Depth = 1,
         step: Step = 0.5,
+        **expansion: Unpack[Expansion],
     ) -> None:
-        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        self._compose(rules.KLMS, Window(depth), {"step": step}, kernel, capacity)
+        self._expand(rules.KLMS, kernel, expansion, step=step)
 
 
 class QKLMS(Filter):
@@ -76,10 +80,6 @@ class QKLMS(Filter):
         self,
         kernel: KernelSetting = SquaredExponential(),
         *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: Terms = 500,
-        depth: Depth = 1,
         step: Step = 0.5,
         quantization: Annotated[
             float,
@@ -90,9 +90,9 @@ class QKLMS(Filter):
                 not_negative,
             ),
         ] = 0.1,
+        **expansion: Unpack[Expansion],
     ) -> None:
-        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        self._compose(rules.QKLMS, Window(depth), {"step": step, "quantization": quantization}, kernel, capacity)
+        self._expand(rules.QKLMS, kernel, expansion, step=step, quantization=quantization)
 
 
 class KNLMS(Filter):
@@ -114,10 +114,6 @@ class KNLMS(Filter):
         self,
         kernel: KernelSetting = SquaredExponential(),
         *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: Terms = 500,
-        depth: Depth = 1,
         step: Annotated[
             float,
             Setting(
@@ -139,15 +135,10 @@ class KNLMS(Filter):
                 not_negative,
             ),
         ] = 1e-2,
+        **expansion: Unpack[Expansion],
     ) -> None:
-        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        self._compose(
-            rules.KNLMS,
-            Window(depth),
-            {"step": step, "coherence": coherence, "regularization": regularization},
-            kernel,
-            capacity,
-        )
+        tuning = {"step": step, "coherence": coherence, "regularization": regularization}
+        self._expand(rules.KNLMS, kernel, expansion, **tuning)
 
 
 class BetaKLMS(Filter):
@@ -167,10 +158,6 @@ class BetaKLMS(Filter):
         self,
         kernel: KernelSetting = SquaredExponential(),
         *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: Terms = 500,
-        depth: Depth = 1,
         beta: Annotated[
             float,
             Setting(
@@ -180,9 +167,9 @@ class BetaKLMS(Filter):
             ),
         ] = 1.0,
         noise: OneNoise = 0.01,
+        **expansion: Unpack[Expansion],
     ) -> None:
-        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        self._compose(rules.BETA_KLMS, Window(depth), {"beta": beta, "noise": noise}, kernel, capacity)
+        self._expand(rules.BETA_KLMS, kernel, expansion, beta=beta, noise=noise)
 
     def implied_variance(self, x: Any) -> float:
         """Return the variance of the function that the update assumes at a row that would come next, Eq. (14).
@@ -227,10 +214,6 @@ class NORMA(Filter):
         self,
         kernel: KernelSetting = SquaredExponential(),
         *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: Terms = 500,
-        depth: Depth = 1,
         step: Step = 0.5,
         regularization: Annotated[
             float,
@@ -241,11 +224,11 @@ class NORMA(Filter):
                 not_negative,
             ),
         ] = 1e-3,
+        **expansion: Unpack[Expansion],
     ) -> None:
         if step * regularization >= 1:
             raise ValueError(
                 "step * regularization must be below 1, or every row forgets all; got "
                 f"{step!r} * {regularization!r}. Use a smaller regularization."
             )
-        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        self._compose(rules.NORMA, Window(depth), {"step": step, "regularization": regularization}, kernel, capacity)
+        self._expand(rules.NORMA, kernel, expansion, step=step, regularization=regularization)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Unpack
 
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
 from streamgp.process.memory import ReservoirSetting
-from streamgp.process.shorthand import reservoir_of
+from streamgp.process.shorthand import EchoState, reservoir_of
 from streamgp.settings import Setting
-from streamgp.vocabulary import (
-    Connectivity,
-    Feedback,
-    InputScale,
-    Retention,
-    Seed,
-    SpectralRadius,
-    Units,
-    positive,
-)
+from streamgp.vocabulary import positive
 
 
 class SGDESN(Filter):
@@ -37,13 +28,6 @@ class SGDESN(Filter):
         self,
         reservoir: ReservoirSetting = None,
         *,
-        units: Units = 100,
-        spectral_radius: SpectralRadius = 0.9,
-        retention: Retention = 0.0,
-        connectivity: Connectivity = 0.1,
-        input_scale: InputScale = 1.0,
-        feedback: Feedback = None,
-        seed: Seed = 0,
         step: Annotated[
             float,
             Setting(
@@ -51,6 +35,6 @@ class SGDESN(Filter):
                 check=positive,
             ),
         ] = 0.01,
+        **settings: Unpack[EchoState],
     ) -> None:
-        memory = reservoir_of(reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed)
-        self._compose(rules.SGD, memory, {"step": step})
+        self._compose(rules.SGD, reservoir_of(reservoir, settings), step=step)

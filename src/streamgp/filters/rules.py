@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Model
-from streamgp.compiled import compiled, inlined
+from streamgp.arrays import Layout, Model, fields
+from streamgp.compiled import compiled
 from streamgp.contract.checks import FINE
 from streamgp.contract.lanes import PREDICT
 from streamgp.kernels import program
@@ -28,13 +28,10 @@ KLMS, QKLMS, KNLMS, BETA_KLMS, NORMA, SGD = range(6)
 NEW, NOWHERE = -1, -2
 
 # Fixed when the first row arrives: what the loop and the memory read, and settings; those of the other rules are 0.
-WHOLE = ("shared", "feedback", "rule")
-REAL = ("retention", "step", "quantization", "coherence", "regularization", "beta", "noise")
-PLAN = np.dtype([(name, np.int64) for name in WHOLE] + [(name, np.float64) for name in REAL])
+PLAN = fields("shared feedback rule", "retention step quantization coherence regularization beta noise")
 
 # What changes row by row. The oldest term is the one that leaves next; it is the first of those that are listed.
-COUNTS = ("rows_seen", "terms", "oldest", "absorbed", "admitted", "left")
-COUNTERS = np.dtype([(name, np.int64) for name in COUNTS])
+COUNTERS = fields("rows_seen terms oldest absorbed admitted left")
 
 STATE = memory.ARRAYS | {
     "parameters": "parameters",  # hyperparameters of the kernel
@@ -56,15 +53,14 @@ WORK = {
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK, {"terms": (0, "terms"), "oldest": (0, "last")})
 
 
-@inlined
+@compiled
 def predict_seen(m: Model) -> None:
     """k = what the input seen has in common with each of the terms, and the mean = alpha'k."""
-    n, seen, k = m.counters.terms, m.seen, m.k
+    n, k = m.counters.terms, m.k
     if m.plan.rule == SGD:
-        features.linear(seen, 1.0, k)
+        features.linear(m.seen, 1.0, k)
     else:
-        operations, theta = m.operations, m.parameters
-        program.cross(operations, theta, m.basis, n, seen, k, m.kernel_scratch)
+        program.cross(m.operations, m.parameters, m.basis, n, m.seen, k, m.kernel_scratch)
     # [vanvaerenbergh2016] Eq. (6); [soh2014] Eq. (3)
     posterior.means(m.alpha, k, n, m.mean_now)
 
@@ -72,8 +68,8 @@ def predict_seen(m: Model) -> None:
 @compiled
 def prior_variance(m: Model) -> float:
     """k(x, x) of the input seen; kappa keeps it."""
-    operations, theta, scratch = m.operations, m.parameters, m.kernel_scratch
-    return program.diagonal(operations, theta, m.seen, m.kappa, scratch)
+    m.kappa[0] = program.diagonal(m.operations, m.parameters, m.seen, m.kernel_scratch)
+    return m.kappa[0]  # type: ignore[no-any-return]
 
 
 @compiled
@@ -82,7 +78,7 @@ def implied_variance(beta: float, kappa: float, k: Array, n: int) -> float:
     return kappa + beta * dot(k, k, n)
 
 
-@inlined
+@compiled
 def nearest(basis: Array, head: int, n: int, x: Array) -> tuple[int, float]:
     """The place of the basis point nearest to x, the oldest of equals, and its distance."""
     place, least2 = NEW, np.inf
@@ -99,7 +95,7 @@ def nearest(basis: Array, head: int, n: int, x: Array) -> tuple[int, float]:
     return place, np.sqrt(least2)
 
 
-@inlined
+@compiled
 def coherence(k: Array, power: Array, kappa: float, n: int) -> float:
     """The largest |cosine| in feature space between x and a basis point; 1 for an input without any power."""
     if not kappa > 0.0:
@@ -110,7 +106,7 @@ def coherence(k: Array, power: Array, kappa: float, n: int) -> float:
     return largest
 
 
-@inlined
+@compiled
 def share(m: Model) -> tuple[float, float, int]:
     """(spread, own, place): every coefficient takes spread * k_i of the error, the one at that place takes own."""
     rule, n, k, eta = m.plan.rule, m.counters.terms, m.k, m.plan.step
@@ -137,7 +133,7 @@ def share(m: Model) -> tuple[float, float, int]:
     return spread, spread * kappa, (NEW if admitted else NOWHERE)
 
 
-@inlined
+@compiled
 def admit(m: Model) -> int:
     """The input seen becomes a term with coefficient 0, in place of the oldest where there is no room."""
     seen, power, alpha = m.seen, m.power, m.alpha
@@ -156,7 +152,7 @@ def admit(m: Model) -> int:
     return place  # type: ignore[no-any-return]
 
 
-@inlined
+@compiled
 def learn_seen(m: Model) -> None:
     """Learn the targets at the input that predict_seen() has just predicted."""
     n, alpha, k = m.counters.terms, m.alpha, m.k
@@ -177,14 +173,14 @@ def learn_seen(m: Model) -> None:
             alpha[place, j] += own * error[j]
 
 
-@inlined
+@compiled
 def predict(m: Model, _x: Array, _t: int, _conditions: Array, _i: int, kind: int, learned: bool) -> tuple[float, float]:
     if learned or kind & PREDICT or m.plan.feedback:
         predict_seen(m)
     return 0.0, 0.0
 
 
-@inlined
+@compiled
 def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
     """Write the means of row t, and Eq. (14) where there is room for it."""
     for j in range(m.mean_now.size):
@@ -193,7 +189,7 @@ def report(m: Model, _gamma2: float, t: int, out: Array) -> None:
         out[3, t, 0] = implied_variance(m.plan.beta, prior_variance(m), m.k, m.counters.terms)
 
 
-@inlined
+@compiled
 def learn(m: Model, _conditions: Array, _i: int, learned: bool, _kappa: float, _gamma2: float) -> int:
     loop.forget_change(m)
     if learned:

@@ -1,13 +1,12 @@
 """Covariance functions: values that add and multiply, evaluated and differentiated by one compiled program."""
 
-from streamgp.kernels.algebra import Kernel, KernelSetting, Product, Sum, scaled
-from streamgp.kernels.recursive import RecursiveSquaredExponential
+from streamgp.kernels.algebra import Constant, Kernel, KernelSetting, Product, Sum, scaled
 from streamgp.kernels.stationary import (
-    Constant,
     LinearKernel,
     Matern,
     Periodic,
     RationalQuadratic,
+    RecursiveSquaredExponential,
     SquaredExponential,
     described_kernel,
 )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import abc
 import inspect
-import math
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compile_now
 from streamgp.kernels import program as prog
 from streamgp.kernels.program import Program
 from streamgp.settings import FloatArray, Part, Setting
@@ -34,22 +32,29 @@ class Kernel(Part, abc.ABC):
         (2, 2)
     """
 
-    @abc.abstractmethod
-    def leaves(self) -> list[tuple[str, LeafKernel]]:
-        """The leaves with the prefix of their hyperparameters' names."""
+    operation: int
 
     @abc.abstractmethod
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
-        """The program in postfix order: (operation, number of lengthscales, of factors, of hyperparameters)."""
+    def postfix(self, prefix: str = "") -> Iterator[tuple[str, Kernel]]:
+        """The leaves, with the prefix of their hyperparameters' names, and what joins them, in postfix order."""
+
+    def leaves(self) -> list[tuple[str, LeafKernel]]:
+        """The leaves with the prefix of their hyperparameters' names."""
+        return [(prefix, one) for prefix, one in self.postfix() if isinstance(one, LeafKernel)]
+
+    def values(self, width: int, depth: int = 1) -> FloatArray:
+        """The hyperparameters as a vector, bound to inputs of this many numbers, depth * d for windows."""
+        return np.concatenate([np.ravel(v) for _, leaf in self.leaves() for v in leaf.bound(width, depth).values()])
 
     def program(self, width: int, depth: int = 1) -> Program:
         """Bind to inputs of this many numbers, depth * d for windows."""
         operations, first = [], 0
-        for operation, scales, factors, parameters in self.steps(width, depth):
-            operations.append((operation, first, scales, depth, factors))
-            first += parameters
-        values = [leaf.values(width, depth) for _, leaf in self.leaves()]
-        return Program(np.array(operations, dtype=np.int64), np.concatenate(values))
+        for _, one in self.postfix():
+            named = one.bound(width, depth) if isinstance(one, LeafKernel) else {}
+            scales, factors = named.get("lengthscale", np.empty(0)), named.get("factors", np.empty((0, 0)))
+            operations.append((one.operation, first, scales.size, depth, factors.shape[1]))
+            first += sum(value.size for value in named.values())
+        return Program(np.array(operations, dtype=np.int64), self.values(width, depth))
 
     def hyperparameters(self, values: FloatArray, width: int, depth: int = 1) -> dict[str, float | FloatArray]:
         """Name the entries of a program's hyperparameter vector."""
@@ -66,25 +71,10 @@ class Kernel(Part, abc.ABC):
         first = 0
         for prefix, leaf in self.leaves():
             named = {}
-            for name, shape in leaf.shapes(width, depth):
-                named[name] = np.array(values[first : first + math.prod(shape)]).reshape(shape)
-                first += math.prod(shape)
+            for name, own in leaf.bound(width, depth).items():
+                named[name] = np.array(values[first : first + own.size]).reshape(own.shape)
+                first += own.size
             yield prefix, leaf, named
-
-    def loadings(self, width: int, depth: int = 1) -> NDArray[np.bool_]:
-        """Which hyperparameters are loadings of factors, and so of any sign; the others are positive."""
-        shapes = [one for _, leaf in self.leaves() for one in leaf.shapes(width, depth)]
-        return np.concatenate([np.full(math.prod(shape), name == "factors") for name, shape in shapes])
-
-    def loading_units(self, values: FloatArray, width: int, depth: int = 1) -> FloatArray:
-        """What each loading is measured in when it moves; 0 for a hyperparameter that moves by its logarithm.
-
-        It is the square root of its input's entry on the diagonal of Lambda Lambda' + diag(lengthscale)^-2.
-        """
-        units = np.empty(len(values))
-        compile_now(prog.loading_units)
-        prog.loading_units(self.program(width, depth).operations, values, width, units)
-        return units
 
     def input_lengths(self, X: Any) -> FloatArray:
         """How far the inputs spread, for each hyperparameter that is a length in their units; NaN for the others.
@@ -95,8 +85,8 @@ class Kernel(Part, abc.ABC):
         width, spread2 = X.shape[1], np.var(X, axis=0)
         found: list[float] = []
         for _, leaf in self.leaves():
-            for name, shape in leaf.shapes(width, depth):
-                size = math.prod(shape)
+            for name, value in leaf.bound(width, depth).items():
+                size = value.size
                 columns = max(1.0, width / depth / size)
                 own = [np.sqrt(columns * np.mean(spread2[j::size])) for j in range(size)]
                 found += own if name in leaf.lengths else [np.nan] * size
@@ -174,45 +164,30 @@ class Kernel(Part, abc.ABC):
 class LeafKernel(Kernel):
     """A kernel that is not built of others: an operation and its own hyperparameters."""
 
-    operation: int
     lengths: tuple[str, ...] = ("lengthscale",)  # hyperparameters in the units of the inputs
+    own: tuple[str, ...] = ()  # hyperparameters before the variance, which every leaf has
+    variance: float
 
-    def leaves(self) -> list[tuple[str, LeafKernel]]:
-        return [("", self)]
-
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
-        shapes = dict(self.shapes(width, depth))
-        scales, factors = shapes.get("lengthscale", (0,))[0], shapes.get("factors", (0, 0))[1]
-        return [(self.operation, scales, factors, sum(math.prod(shape) for shape in shapes.values()))]
-
-    def shapes(self, width: int, depth: int) -> list[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of the hyperparameters, in the order of the program."""
-        return [(name, np.atleast_1d(value).shape) for name, value in self._hyperparameters(width, depth)]
+    def postfix(self, prefix: str = "") -> Iterator[tuple[str, Kernel]]:
+        yield prefix, self
 
     def memory_length(self, named: dict[str, FloatArray], depth: int) -> float:
         """How many of the last inputs count: without recursion all that the window holds."""
         return float(depth)
 
-    def values(self, width: int, depth: int) -> FloatArray:
-        return np.concatenate([np.ravel(v).astype(np.float64) for _, v in self._hyperparameters(width, depth)])
-
-    @abc.abstractmethod
-    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        """The hyperparameters by name, bound to the width of the inputs."""
+    def bound(self, width: int, depth: int) -> dict[str, FloatArray]:
+        """The hyperparameters by name, bound to the width of the inputs, in the order of the program."""
+        return {name: np.atleast_1d(getattr(self, name)).astype(np.float64) for name in (*self.own, "variance")}
 
 
 class _Pair(Kernel):
-    operation: int
-
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left, self.right = _as_kernel(left), _as_kernel(right)
 
-    def leaves(self) -> list[tuple[str, LeafKernel]]:
-        sides = (("left.", self.left), ("right.", self.right))
-        return [(side + prefix, leaf) for side, kernel in sides for prefix, leaf in kernel.leaves()]
-
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
-        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (self.operation, 0, 0, 0)]
+    def postfix(self, prefix: str = "") -> Iterator[tuple[str, Kernel]]:
+        yield from self.left.postfix(f"{prefix}left.")
+        yield from self.right.postfix(f"{prefix}right.")
+        yield prefix, self
 
 
 class Sum(_Pair):
@@ -235,9 +210,6 @@ class Constant(LeafKernel):
     def __init__(self, variance: Variance = 1.0) -> None:
         self.variance = variance
 
-    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        return [("variance", self.variance)]
-
 
 def scaled(kernel: Kernel, factor: float) -> Kernel:
     """The kernel times a number, which goes into its variances."""
@@ -258,19 +230,17 @@ def _checked(name: str, value: Any) -> Kernel:
 
 def refuse_overrides(kernel: Kernel) -> None:
     """Refuse a subclass of somebody else's that overrides a method: models run the program of a kernel, compiled."""
-    if isinstance(kernel, Sum | Product):
-        refuse_overrides(kernel.left)
-        refuse_overrides(kernel.right)
-    kinds = type(kernel).__mro__
-    ours = [kind for kind in kinds if kind.__module__.startswith("streamgp.kernels.")]
-    for name in (name for kind in ours for name, value in vars(kind).items() if inspect.isfunction(value)):
-        first = next(kind for kind in kinds if name in vars(kind))
-        if first not in ours and (name == "__call__" or not name.startswith("__")):
-            raise TypeError(
-                f"{type(kernel).__name__} overrides {name} of {ours[0].__name__}, which models do not call, so that "
-                f"they would run {ours[0].__name__}. Use a sum or a product of the kernels there are, such as "
-                "Matern(1.5) + 0.1 * LinearKernel(), or learn features of your own with Linear()"
-            )
+    for _, one in kernel.postfix():
+        kinds = type(one).__mro__
+        ours = [kind for kind in kinds if kind.__module__.startswith("streamgp.kernels.")]
+        for name in (name for kind in ours for name, value in vars(kind).items() if inspect.isfunction(value)):
+            first = next(kind for kind in kinds if name in vars(kind))
+            if first not in ours and (name == "__call__" or not name.startswith("__")):
+                raise TypeError(
+                    f"{type(one).__name__} overrides {name} of {ours[0].__name__}, which models do not call, so that "
+                    f"they would run {ours[0].__name__}. Use a sum or a product of the kernels there are, such as "
+                    "Matern(1.5) + 0.1 * LinearKernel(), or learn features of your own with Linear()"
+                )
 
 
 KernelSetting = Annotated[Kernel, Setting("covariance function", check=_checked)]

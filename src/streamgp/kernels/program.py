@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, WHOLES, compile_now, compiled, entry, inlined, uncompiled
-from streamgp.linalg.vector import as_row, dot
+from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLES, compile_now, compiled, entry, uncompiled
+from streamgp.linalg.vector import dot
 
 Array = NDArray
 
@@ -38,9 +38,9 @@ class Program(NamedTuple):
 
     def scratch(self, points: int, width: int, gradients: bool = False) -> int:
         """Length of the work array for a dictionary of this many points."""
-        needed = self.stack() * points + width
+        needed = (self.stack() + 1) * points + width
         if gradients:
-            needed += (int(self.operations[0, DEPTH]) + 1) * points + len(self.operations) + 1
+            needed += int(self.operations[0, DEPTH]) * points + len(self.operations) + 1
         return needed
 
     def between(self, X: Array, Z: Array) -> Array:
@@ -67,6 +67,19 @@ class Program(NamedTuple):
                 kept.append((G[last].copy(), first))
         return kept[0][0], G
 
+    def loading_units(self, width: int) -> Array:
+        """What each loading is measured in when it moves; 0 for a hyperparameter that moves by its logarithm.
+
+        It is the square root of its input's entry on the diagonal of M = Lambda Lambda' + diag(lengthscale)^-2.
+        """
+        units, theta = np.zeros(self.parameters.size), self.parameters
+        for operation, first, scales, depth, factors in self.operations[self.operations[:, FACTORS] > 0]:
+            start, d = first + uncompiled(before_loadings)(operation, scales), width // depth
+            loadings2 = theta[start : start + d * factors].reshape(d, factors) ** 2
+            m = np.resize(theta[first : first + scales], d) ** -2.0 + loadings2.sum(axis=1)
+            units[start : start + d * factors] = np.repeat(np.sqrt(m), factors)
+        return units
+
     def weighted_gradient(self, W: Array, X: Array, Z: Array, triangle: bool) -> Array:
         """sum_ij W[i, j] d k(X[i], Z[j]) / d log theta, by a loading itself; of a triangle (X = Z) j <= i counts."""
         compile_now(weighted_gradient)
@@ -77,11 +90,24 @@ class Program(NamedTuple):
 
     def input_gradient(self, B: Array, x: Array) -> Array:
         """d k(B, x) / d x, (width, n)."""
-        compile_now(cross_gradient)
+        compile_now(input_gradient)
         n, leaves = len(B), (len(self.operations) + 1) // 2
         G, work = np.empty((leaves * x.size, n)), np.empty(self.scratch(n, x.size, gradients=True))
-        cross_gradient(self.operations, self.parameters, B, n, x, True, np.empty(n), G, work)
+        input_gradient(self.operations, self.parameters, B, x, np.empty(n), G, work)
         return G.reshape(leaves, x.size, n).sum(axis=0)  # type: ignore[no-any-return]
+
+
+@compiled
+def before_loadings(operation: int, scales: int) -> int:
+    """How many hyperparameters of a leaf come before its loadings; its variance is the last of them."""
+    own = operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE or operation == PERIODIC
+    return scales + (2 if own else 1)
+
+
+@compiled
+def lags_of(step: Array) -> int:
+    """In how many parts a leaf takes the distance: a recursive kernel lag by lag, others all at once."""
+    return step[DEPTH] if step[OPERATION] == RECURSIVE_SE else 1
 
 
 @compiled
@@ -90,15 +116,6 @@ def inverse_squares(theta: Array, scales: int, width: int, weights: Array) -> No
     for j in range(width):
         lengthscale = theta[j % scales]
         weights[j] = 1.0 / (lengthscale * lengthscale)
-
-
-@compiled
-def squared_distance(a: Array, b: Array, weights: Array) -> float:
-    r2 = 0.0
-    for j in range(weights.size):
-        difference = a[j] - b[j]
-        r2 += weights[j] * difference * difference
-    return r2
 
 
 @compiled
@@ -111,60 +128,34 @@ def projection(a: Array, b: Array, first: int, d: int, loadings: Array, factors:
 
 
 @compiled
-def factor_distance(a: Array, b: Array, end: int, count: int, d: int, loadings: Array, factors: int) -> float:
-    """(a - b)' Lambda Lambda' (a - b), summed over the lags in this many numbers: what factors add to a distance."""
-    r2 = 0.0
-    for first in range(end - count, end, d):
-        for f in range(factors):
-            u = projection(a, b, first, d, loadings, factors, f)
-            r2 += u * u
-    return r2
-
-
-@compiled
 def squared_distances(
-    step: Array, B: Array, n: int, x: Array, own: float, weights: Array, loadings: Array, out: Array
+    step: Array, theta: Array, B: Array, n: int, x: Array, first: int, end: int, weights: Array, out: Array
 ) -> None:
-    """Those of B to x by all numbers; with a period, its own, the sine of half an angle is in place of a difference."""
-    d, factors = x.size // step[DEPTH], step[FACTORS]
+    """Those of B to x by the numbers from first to end, of whole lags.
+
+    With a period, the sine of half an angle is in place of a difference.
+    """
     if step[OPERATION] == PERIODIC:
         for i in range(n):
             out[i] = 0.0
-            for j in range(x.size):
-                u = np.sin(np.pi * (B[i, j] - x[j]) / own)
+            for j in range(first, end):
+                u = np.sin(np.pi * (B[i, j] - x[j]) / theta[step[SCALES]])
                 out[i] += weights[j] * u * u
         return
-    for i in range(n):
-        out[i] = squared_distance(B[i], x, weights)
-    if factors > 0:
-        for i in range(n):
-            out[i] += factor_distance(B[i], x, x.size, x.size, d, loadings, factors)
-
-
-@compiled
-def before_loadings(operation: int, scales: int) -> int:
-    """How many hyperparameters of a leaf come before its loadings; its variance is the last of them."""
-    own = operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE or operation == PERIODIC
-    return scales + (2 if own else 1)
-
-
-@entry(WHOLES, VECTOR, WHOLE, VECTOR)
-def loading_units(operations: Array, theta: Array, width: int, out: Array) -> None:
-    """out[h]: for a loading the square root of its input's entry of M = Lambda Lambda' + diag(l)^-2, otherwise 0."""
-    for h in range(theta.size):
-        out[h] = 0.0
-    for s in range(operations.shape[0]):
-        step = operations[s]
-        factors = step[FACTORS]
-        if factors > 0:
-            start = step[FIRST] + before_loadings(step[OPERATION], step[SCALES])
-            for j in range(width // step[DEPTH]):
-                lengthscale = theta[step[FIRST] + j % step[SCALES]]
-                first, m = start + j * factors, 1.0 / (lengthscale * lengthscale)
-                for h in range(first, first + factors):
-                    m += theta[h] * theta[h]
-                for h in range(first, first + factors):
-                    out[h] = np.sqrt(m)
+    at, by = x[first:], weights[first:end]
+    for i in range(n):  # nothing else in this loop: it is most of the time of a filter
+        row, r2 = B[i, first:], 0.0
+        for j in range(by.size):
+            difference = row[j] - at[j]
+            r2 += by[j] * difference * difference
+        out[i] = r2
+    # [soh2014] IV, below (40): M = Lambda Lambda' + diag(l)^-2, the factor analysis distance.
+    loadings, factors, d = theta[before_loadings(step[OPERATION], step[SCALES]) :], step[FACTORS], x.size // step[DEPTH]
+    for i in range(n if factors > 0 else 0):
+        for lag in range(first, end, d):
+            for f in range(factors):
+                u = projection(B[i], x, lag, d, loadings, factors, f)
+                out[i] += u * u
 
 
 @compiled
@@ -201,8 +192,11 @@ def recursive_step(kappa: float, r2: float, temporal2: float) -> float:
 
 @compiled
 def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work: Array) -> None:
-    """out = k(B, x) for one leaf of the program; theta begins with the leaf's own hyperparameters."""
-    operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
+    """out = k(B, x) for one leaf of the program; theta begins with the leaf's own hyperparameters.
+
+    Work space: x.size + n numbers.
+    """
+    operation, scales, width = step[OPERATION], step[SCALES], x.size
     if operation == CONSTANT:
         for i in range(n):
             out[i] = theta[0]
@@ -214,44 +208,43 @@ def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work
                 total += B[i, j] * x[j]
             out[i] = theta[0] * total
         return
-    before, weights = before_loadings(operation, scales), work[:width]
-    own, variance, loadings = theta[scales], theta[before - 1], theta[before:]
+    weights, r2 = work[:width], work[width : width + n]
+    own, variance = theta[scales], theta[before_loadings(operation, scales) - 1]
     inverse_squares(theta, scales, width, weights)
-    if operation == RECURSIVE_SE:
-        depth, temporal2 = step[DEPTH], own * own
-        d = width // depth
-        for i in range(n):
-            out[i] = 1.0
-        for lag in range(depth):  # the oldest input comes first; the points inside, since each has to wait for itself
+    lags = lags_of(step)
+    d = width // lags
+    for i in range(n):
+        out[i] = 1.0
+    for lag in range(lags):  # the oldest input comes first; points inside, since each waits for itself
+        squared_distances(step, theta, B, n, x, lag * d, lag * d + d, weights, r2)
+        if operation == RECURSIVE_SE:
             for i in range(n):
-                r2 = 0.0
-                for j in range(d):
-                    difference = B[i, lag * d + j] - x[lag * d + j]
-                    r2 += weights[j] * difference * difference
-                if factors > 0:
-                    # [soh2014] IV, below (40): M = Lambda Lambda' + diag(l)^-2, the factor analysis distance.
-                    r2 += factor_distance(B[i], x, lag * d + d, d, d, loadings, factors)
-                out[i] = recursive_step(out[i], r2, temporal2)
+                out[i] = recursive_step(out[i], r2[i], own * own)
+    if operation == RECURSIVE_SE:
         for i in range(n):
             # [soh2014] Eq. (41): the signal variance multiplies once, so that k(x, x) = variance.
             out[i] *= variance
-        return
-    squared_distances(step, B, n, x, own, weights, loadings, out)
-    if operation == SE:  # the loop that matters most, without the branches of radial()
+    elif operation == SE:  # the loop that matters most, without the branches of radial()
         for i in range(n):
-            out[i] = variance * np.exp(-0.5 * out[i])
+            out[i] = variance * np.exp(-0.5 * r2[i])
     else:
         for i in range(n):
-            out[i] = variance * radial(operation, own, out[i])[0]
+            out[i] = variance * radial(operation, own, r2[i])[0]
+
+
+@compiled
+def fold(operation: int, a: Array, b: Array) -> None:
+    """a <- a + b, or a b."""
+    for i in range(a.size):
+        a[i] = a[i] + b[i] if operation == SUM else a[i] * b[i]
 
 
 @compiled
 def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work: Array) -> None:
     """out[i] = k(B[i], x) for the first n rows of B."""
-    weights = work[: x.size]
-    stack = work[x.size :]
+    of_leaf, stack = work[: x.size + n], work[x.size + n :]
     if operations.shape[0] == 1:
-        leaf(operations[0], theta, B, n, x, out, weights)
+        leaf(operations[0], theta, B, n, x, out, of_leaf)
         return
     top = 0
     for s in range(operations.shape[0]):
@@ -259,59 +252,66 @@ def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Arra
         operation = step[OPERATION]
         if operation == SUM or operation == PRODUCT:
             a, b = stack[(top - 2) * n : (top - 1) * n], stack[(top - 1) * n : top * n]
-            for i in range(n):
-                a[i] = a[i] + b[i] if operation == SUM else a[i] * b[i]
+            fold(operation, a, b)
             top -= 1
         else:
-            leaf(step, theta[step[FIRST] :], B, n, x, stack[top * n : (top + 1) * n], weights)
+            leaf(step, theta[step[FIRST] :], B, n, x, stack[top * n : (top + 1) * n], of_leaf)
             top += 1
     for i in range(n):
         out[i] = stack[i]
 
 
 @compiled
-def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array) -> float:
-    """k(x, x)."""
-    alone = as_row(x)
-    cross(operations, theta, alone, alone.shape[0], x, out, work)  # for a literal 1 Numba would compile it again
-    return out[0]  # type: ignore[no-any-return]
+def diagonal(operations: Array, theta: Array, x: Array, work: Array) -> float:
+    """k(x, x): at a distance of 0 a stationary kernel is its variance."""
+    top = 0
+    for s in range(operations.shape[0]):
+        step = operations[s]
+        operation = step[OPERATION]
+        if operation == SUM or operation == PRODUCT:
+            top -= 1
+            a, b = work[top - 1], work[top]
+            work[top - 1] = a + b if operation == SUM else a * b
+        else:
+            work[top] = theta[step[FIRST] + before_loadings(operation, step[SCALES]) - 1]
+            if operation == LINEAR:
+                work[top] *= dot(x, x, x.size)
+            top += 1
+    return work[0]  # type: ignore[no-any-return]
 
 
-@inlined
+@compiled
 def by_distance(step: Array, theta: Array, B: Array, n: int, x: Array, weights: Array, out: Array, by: Array) -> None:
     """out = k(B, x) of a leaf over distances; by[lag] = d k / d r2 of a lag, of all where they add up to one distance.
 
     The last of by is d k / d log of the shape, or of the temporal lengthscale.
     """
-    operation, scales, depth, factors = step[OPERATION], step[SCALES], step[DEPTH], step[FACTORS]
-    before, d = before_loadings(operation, scales), x.size // depth
-    own, variance, loadings = theta[scales], theta[before - 1], theta[before:]
-    if operation == RECURSIVE_SE:
-        temporal2 = own * own
+    operation, scales, lags = step[OPERATION], step[SCALES], lags_of(step)
+    own, variance, d = theta[scales], theta[before_loadings(operation, scales) - 1], x.size // lags
+    last_row, temporal2 = by[step[DEPTH]], own * own
+    for lag in range(lags):
+        squared_distances(step, theta, B, n, x, lag * d, lag * d + d, weights, by[lag])
+    if operation != RECURSIVE_SE:
         for i in range(n):
-            kappa, by_own = 1.0, 0.0
-            for lag in range(depth):
-                last, now = kappa, slice(lag * d, lag * d + d)
-                r2 = squared_distance(B[i, now], x[now], weights[now])
-                if factors > 0:
-                    r2 += factor_distance(B[i], x, lag * d + d, d, d, loadings, factors)
-                kappa = recursive_step(last, r2, temporal2)
-                by[lag, i] = kappa
-                # [soh2014] Eqs. (42), (43), times the hyperparameter: derivatives by its logarithm.
-                by_own = (by_own - 2.0 * (last - 1.0)) * kappa / temporal2
-            out[i], by[depth, i], weight = variance * kappa, variance * by_own, variance
-            for lag in range(depth - 1, -1, -1):  # an older input acts through the later kappas
-                weight *= by[lag, i]
-                by[lag, i] = -0.5 * weight
-                weight /= temporal2
+            f, by_r2, by_own = radial(operation, own, by[0, i])
+            out[i], by[0, i], last_row[i] = variance * f, variance * by_r2, variance * by_own
         return
-    squared_distances(step, B, n, x, own, weights, loadings, out)
     for i in range(n):
-        f, by_r2, by_own = radial(operation, own, out[i])
-        out[i], by[0, i], by[depth, i] = variance * f, variance * by_r2, variance * by_own
+        kappa, by_own = 1.0, 0.0
+        for lag in range(lags):
+            last = kappa
+            kappa = recursive_step(last, by[lag, i], temporal2)
+            by[lag, i] = kappa
+            # [soh2014] Eqs. (42), (43), times the hyperparameter: derivatives by its logarithm.
+            by_own = (by_own - 2.0 * (last - 1.0)) * kappa / temporal2
+        out[i], last_row[i], weight = variance * kappa, variance * by_own, variance
+        for lag in range(lags - 1, -1, -1):  # an older input acts through the later kappas
+            weight *= by[lag, i]
+            by[lag, i] = -0.5 * weight
+            weight /= temporal2
 
 
-@inlined
+@compiled
 def leaf_gradient(
     step: Array,
     theta: Array,
@@ -331,7 +331,7 @@ def leaf_gradient(
     operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
     before, d = before_loadings(operation, scales), width // step[DEPTH]
     if operation == CONSTANT or operation == LINEAR:
-        leaf(step, theta, B, n, x, out, weights)
+        leaf(step, theta, B, n, x, out, weights)  # these two need no work space
         for i in range(n):
             if not by_inputs:
                 grad[0, i] = out[i]
@@ -379,7 +379,7 @@ def leaf_gradient(
             grad[before - 1, i] = out[i]
 
 
-@entry(WHOLES, VECTOR, MATRIX, WHOLE, VECTOR, BOOLEAN, VECTOR, MATRIX, VECTOR)
+@compiled
 def cross_gradient(
     operations: Array, theta: Array, B: Array, n: int, x: Array, by_inputs: bool, out: Array, grad: Array, work: Array
 ) -> None:
@@ -407,8 +407,7 @@ def cross_gradient(
                 for h in range(int(starts[top - 1]), seen):
                     for i in range(n):
                         grad[h, i] *= a[i]
-            for i in range(n):
-                a[i] = a[i] + b[i] if operation == SUM else a[i] * b[i]
+            fold(operation, a, b)
             top -= 1
         else:
             first = step[FIRST]
@@ -421,6 +420,12 @@ def cross_gradient(
             top += 1
     for i in range(n):
         out[i] = stack[i]
+
+
+@entry(WHOLES, VECTOR, MATRIX, VECTOR, VECTOR, MATRIX, VECTOR)
+def input_gradient(operations: Array, theta: Array, B: Array, x: Array, out: Array, grad: Array, work: Array) -> None:
+    """The gradient of k(B, x) by x, leaf after leaf."""
+    cross_gradient(operations, theta, B, B.shape[0], x, True, out, grad, work)
 
 
 @entry(WHOLES, VECTOR, MATRIX, MATRIX, MATRIX, VECTOR)

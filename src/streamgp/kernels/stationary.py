@@ -1,4 +1,4 @@
-"""Kernels of one input vector: stationary ones and the linear one."""
+"""The kernels that there are: stationary ones, one over windows, and the linear one."""
 
 from __future__ import annotations
 
@@ -8,57 +8,49 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.kernels import program as prog
-from streamgp.kernels.algebra import START, Constant, Kernel, LeafKernel
+from streamgp.kernels.algebra import START, Kernel, LeafKernel
 from streamgp.settings import FloatArray, Setting, duration, positive_vector
-from streamgp.vocabulary import INPUTS, Factors, Lengthscale, Variance, positive
-
-__all__ = ["Constant", "LinearKernel", "Matern", "Periodic", "RationalQuadratic", "SquaredExponential"]
-
-
-def resolve_lengthscale(lengthscale: FloatArray | None, width: int, depth: int, *, by_lag: bool = True) -> FloatArray:
-    """One lengthscale, one for each input (the same at every lag) or one for each input and lag."""
-    d = width // depth
-    if lengthscale is None:
-        return np.array([np.sqrt(d)])  # the distance of two points of unit variance grows with sqrt(d)
-    allowed = {1, d, width} if by_lag else {1, d}
-    if lengthscale.size not in allowed:
-        sizes = ", ".join(str(size) for size in sorted(allowed))
-        raise ValueError(
-            f"lengthscale has {lengthscale.size} values, but the inputs have {d} columns"
-            + (f" at {depth} lags" if depth > 1 else "")
-            + f"; give one of these numbers of values: {sizes}"
-        )
-    return lengthscale
-
-
-def resolve_factors(factors: Any, lengthscale: FloatArray, d: int) -> list[tuple[str, float | FloatArray]]:
-    """The loadings (d, k) by name, if there are any: given, or k of them."""
-    if factors is None:
-        return []
-    rows, k = (d, factors) if isinstance(factors, int) else factors.shape
-    if rows != d or k > d:
-        raise ValueError(
-            f"factors has loadings of shape ({rows}, {k}), but the inputs have {d} columns; "
-            f"give loadings of shape ({d}, k) with k from 1 to {d}, or the number k"
-        )
-    if isinstance(factors, int):  # not 0, where the gradient vanishes
-        factors = START * np.random.default_rng(0).standard_normal((d, k)) / np.resize(lengthscale, d)[:, None]
-    return [("factors", factors)]
+from streamgp.vocabulary import INPUTS, Factors, Lengthscale, TemporalLengthscale, Variance, positive
 
 
 class _Stationary(LeafKernel):
     lengthscale: FloatArray | None
-    factors: Any  # loadings (d, k), their number k, or None
-    variance: float
+    factors: Any = None  # loadings (d, k), their number k, or None
+    by_lag = True  # whether a lengthscale of its own for each lag is possible
 
-    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        scales = resolve_lengthscale(self.lengthscale, width, depth)
-        loadings = resolve_factors(self.factors, scales, width // depth)
-        return [("lengthscale", scales), *self._own(), ("variance", self.variance), *loadings]
+    def bound(self, width: int, depth: int) -> dict[str, FloatArray]:
+        d = width // depth
+        scales = self._scales(d, depth)
+        return {"lengthscale": scales} | super().bound(width, depth) | self._loadings(scales, d)
 
-    def _own(self) -> list[tuple[str, float | FloatArray]]:
-        """What else the kernel has."""
-        return []
+    def _scales(self, d: int, depth: int) -> FloatArray:
+        """One lengthscale, one for each input (the same at every lag) or one for each input and lag."""
+        if self.lengthscale is None:
+            return np.array([np.sqrt(d)])  # the distance of two points of unit variance grows with sqrt(d)
+        allowed = {1, d, d * depth} if self.by_lag else {1, d}
+        if self.lengthscale.size not in allowed:
+            sizes = ", ".join(str(size) for size in sorted(allowed))
+            raise ValueError(
+                f"lengthscale has {self.lengthscale.size} values, but the inputs have {d} columns"
+                + (f" at {depth} lags" if depth > 1 else "")
+                + f"; give one of these numbers of values: {sizes}"
+            )
+        return self.lengthscale
+
+    def _loadings(self, scales: FloatArray, d: int) -> dict[str, FloatArray]:
+        """The loadings (d, k), if there are any: given, or k of them."""
+        if self.factors is None:
+            return {}
+        rows, k = (d, self.factors) if isinstance(self.factors, int) else self.factors.shape
+        if rows != d or k > d:
+            raise ValueError(
+                f"factors has loadings of shape ({rows}, {k}), but the inputs have {d} columns; "
+                f"give loadings of shape ({d}, k) with k from 1 to {d}, or the number k"
+            )
+        if not isinstance(self.factors, int):
+            return {"factors": self.factors}
+        draws = np.random.default_rng(0).standard_normal((d, k))  # not 0, where the gradient vanishes
+        return {"factors": START * draws / np.resize(scales, d)[:, None]}
 
 
 def scales_of(value: Any) -> FloatArray | None:
@@ -107,6 +99,7 @@ class RationalQuadratic(_Stationary):
     """k = variance (1 + r^2 / (2 shape))^-shape: a scale mixture of squared exponentials."""
 
     operation = prog.RATIONAL_QUADRATIC
+    own = ("shape",)
 
     def __init__(
         self,
@@ -121,15 +114,12 @@ class RationalQuadratic(_Stationary):
         self.shape = shape
         self.lengthscale, self.variance, self.factors = scales_of(lengthscale), variance, factors
 
-    def _own(self) -> list[tuple[str, float | FloatArray]]:
-        return [("shape", self.shape)]
 
-
-class Periodic(LeafKernel):
+class Periodic(_Stationary):
     """k = variance exp(-2 sum_j sin^2(pi (x_j - z_j) / period) / lengthscale_j^2)."""
 
     operation = prog.PERIODIC
-    lengths = ("period",)
+    own = lengths = ("period",)
 
     def __init__(
         self,
@@ -143,9 +133,41 @@ class Periodic(LeafKernel):
         self.period = float(period)
         self.lengthscale, self.variance = scales_of(lengthscale), variance
 
-    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        scales = resolve_lengthscale(self.lengthscale, width, depth)
-        return [("lengthscale", scales), ("period", self.period), ("variance", self.variance)]
+
+class RecursiveSquaredExponential(_Stationary):
+    """The recursive squared exponential with relevance determination, over windows of the last inputs [soh2014 IV].
+
+    From the oldest input of the window to the newest, kappa <- exp(-r^2/2) exp((kappa - 1) / temporal_lengthscale^2);
+    the variance multiplies once at the end. With a window of one input it is the ordinary squared exponential.
+
+    Example:
+        >>> import streamgp as sg
+        >>> window = [[[0.0], [1.0], [2.0]]]  # one window of three inputs
+        >>> float(sg.RecursiveSquaredExponential(variance=2.0)(window)[0, 0])
+        2.0
+    """
+
+    operation = prog.RECURSIVE_SE
+    own = ("temporal_lengthscale",)
+    by_lag = False
+
+    def __init__(
+        self,
+        lengthscale: Lengthscale = None,
+        *,
+        temporal_lengthscale: TemporalLengthscale = 1.2,
+        variance: Variance = 1.0,
+        factors: Factors = None,
+    ) -> None:
+        self.lengthscale, self.variance, self.factors = scales_of(lengthscale), variance, factors
+        self.temporal_lengthscale = temporal_lengthscale
+
+    def memory_length(self, named: dict[str, FloatArray], depth: int) -> float:
+        # Near kappa = 1 a step multiplies a past difference by 1 / sigma_rho^2: after 1 / (2 ln sigma_rho) steps it
+        # has fallen by e. At sigma_rho <= 1 it does not fade, and the window is the limit.
+        temporal = float(named["temporal_lengthscale"][0])
+        fading = 0.5 / np.log(temporal) if temporal > 1.0 else np.inf
+        return float(min(1.0 + fading, depth))
 
 
 class LinearKernel(LeafKernel):
@@ -155,9 +177,6 @@ class LinearKernel(LeafKernel):
 
     def __init__(self, variance: Annotated[Variance, Setting("prior variance of each weight")] = 1.0) -> None:
         self.variance = variance
-
-    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        return [("variance", self.variance)]
 
 
 def described_kernel(kernel: Kernel, default: Kernel = SquaredExponential(), **short: Any) -> Kernel:

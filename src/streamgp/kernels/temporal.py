@@ -6,15 +6,16 @@ the kernel [hartikainen2010; solin2014]. Sums join blocks; products of decays an
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import numpy as np
 from scipy import special
 
 from streamgp.kernels.algebra import Constant, Kernel, LeafKernel, Product, Sum, refuse_overrides
 from streamgp.kernels.stationary import Matern, Periodic
-from streamgp.settings import FloatArray, Setting, duration
+from streamgp.settings import FloatArray, Setting, duration, instance, optional
 from streamgp.vocabulary import Variance
 
 # Kinds of blocks, and how many coordinates each has.
@@ -35,10 +36,14 @@ _KERNEL = (
     "kernel over time: sums of Matern, Periodic, Trend and Constant, and products of Matern(0.5), Periodic and "
     'Constant; lengths and periods as numbers in the unit of ``time=``, or "3h", "1d", "1w" where that is dates'
 )
-TimeKernel = Annotated[Kernel, Setting(_KERNEL)]
+_IS_KERNEL = instance(Kernel, "Matern(1.5, lengthscale='3h') + Periodic('1d')")
+TimeKernel = Annotated[Kernel, Setting(_KERNEL, check=_IS_KERNEL)]
 BesideInputs = Annotated[
     Kernel | None,
-    Setting('kernel over time, such as Matern(0.5, lengthscale="3h") + Periodic("1d"); None: inputs alone'),
+    Setting(
+        'kernel over time, such as Matern(0.5, lengthscale="3h") + Periodic("1d"); None: inputs alone',
+        check=optional(_IS_KERNEL),
+    ),
 ]
 
 
@@ -49,7 +54,7 @@ class Trend(LeafKernel):
     it does after a gap of more than 33 spans, which counts as one of 33.
     """
 
-    lengths = ("span",)
+    own = lengths = ("span",)
 
     def __init__(
         self,
@@ -59,11 +64,9 @@ class Trend(LeafKernel):
     ) -> None:
         self.span, self.variance = duration("span", span), variance
 
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
+    @property
+    def operation(self) -> NoReturn:  # type: ignore[override]  # inputs have none
         raise ValueError("Trend is a kernel over time: use it in time=, as in TimeGP(Trend('90d'))")
-
-    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        return [("span", self.span), ("variance", self.variance)]
 
 
 class Block(NamedTuple):
@@ -97,27 +100,15 @@ class Component(NamedTuple):
     blocks: list[Block]
 
 
-def hyperparameters(kernel: Kernel) -> dict[str, float | FloatArray]:
-    """Lengths, periods and variances of a kernel over time by name."""
-    return {
-        prefix + name: float(np.ravel(value)[0])
-        for prefix, leaf in kernel.leaves()
-        for name, value in leaf._hyperparameters(1, 1)
-    }
-
-
 def components(kernel: Kernel) -> list[Component]:
     """The terms of a kernel over time, each with a name of its own; a kernel without a finite state is refused."""
     refuse_overrides(kernel)
-    found: list[Component] = []
+    found: dict[str, list[Block]] = {}
     for term in _terms(kernel):
-        name = base = _name(term)
-        count = 1
-        while any(name == one.name for one in found):
-            count += 1
-            name = f"{base} {count}"
-        found.append(Component(name, _blocks(term)))
-    return found
+        name = _name(term)
+        names = (name if count == 1 else f"{name} {count}" for count in itertools.count(1))
+        found[next(one for one in names if one not in found)] = _blocks(term)
+    return [Component(*one) for one in found.items()]
 
 
 def _terms(kernel: Kernel) -> Iterator[Kernel]:

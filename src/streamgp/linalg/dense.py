@@ -53,6 +53,11 @@ def subtract_gram(S: FloatArray, H: FloatArray) -> None:
         S[...] = dsyrk(-1.0, H, 1.0, S.T, trans=1, lower=0, overwrite_c=1).T
 
 
+def outer(A: FloatArray) -> FloatArray:
+    """The upper triangle of A A'."""
+    return dsyrk(1.0, A) if A.size else np.zeros((len(A), len(A)))
+
+
 def symmetric(A: FloatArray) -> FloatArray:
     """Full matrices, (..., n, n), of which the lower triangles are given."""
     return np.where(np.tri(A.shape[-1], dtype=bool), A, np.swapaxes(A, -1, -2))

@@ -80,13 +80,6 @@ def solve(R: Array, b: Array, n: int, x: Array) -> None:
 
 
 @compiled
-def inverse_column(R: Array, r: int, n: int, q: Array) -> None:
-    """q = column r of (R'R)^-1."""
-    inverse_root(R, r, n, q)
-    solve(R, q, n, q)
-
-
-@compiled
 def inverse_root(R: Array, r: int, n: int, z: Array) -> None:
     """z = R^-T e_r, the part of (R'R)^-1 = R^-1 R^-T that belongs to r: z'z is its diagonal entry."""
     for i in range(n):

@@ -27,9 +27,3 @@ def copy(source: Array, n: int, target: Array) -> None:
 def fill(target: Array, n: int, value: float) -> None:
     for i in range(n):
         target[i] = value
-
-
-@compiled
-def as_row(x: Array) -> Array:
-    """x as a matrix of one row."""
-    return x.reshape(1, x.size)

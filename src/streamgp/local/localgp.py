@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Model, Numbers
-from streamgp.compiled import compile_now, compiled, inlined
+from streamgp.arrays import Layout, Model, Numbers, fields
+from streamgp.compiled import compile_now, compiled
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
 from streamgp.contract.model import Ability
@@ -25,16 +25,11 @@ from streamgp.vocabulary import Capacity, Depth, OneNoise, ShortLengthscale, Sho
 
 Array = NDArray
 
-DROPS = ("redundant", "oldest")
-REDUNDANT, OLDEST = range(2)
-
 # Fixed when the first row arrives: what the memory, a window, and the loop read, and settings.
-WHOLE, REAL = ("shared", "feedback", "neighbors", "drop"), ("retention", "noise", "threshold")
-PLAN = np.dtype([(name, np.int64) for name in WHOLE] + [(name, np.float64) for name in REAL])
+PLAN = fields("shared feedback neighbors drops_oldest", "retention noise threshold")
 
 # What changes row by row: among it the experts in use, and the point, from 1 on, that has left its expert.
-COUNTS = ("rows_seen", "experts", "absorbed", "admitted", "left", "floored_pivots")
-COUNTERS = np.dtype([(name, np.int64) for name in COUNTS])
+COUNTERS = fields("rows_seen experts absorbed admitted left floored_pivots")
 
 STATE = memory.ARRAYS | {
     "centers": "experts width",
@@ -116,7 +111,7 @@ class LocalGP(CompiledModel):
             Setting(
                 'the point a full expert drops: "redundant" (the one that the others predict with the smallest '
                 'variance; of equals the oldest) or "oldest"',
-                check=one_of(*DROPS),
+                check=one_of("redundant", "oldest"),
             ),
         ] = "redundant",
         depth: Depth = 1,
@@ -124,7 +119,7 @@ class LocalGP(CompiledModel):
         self._kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
         self._experts, self._capacity, self._memory = experts, capacity, Window(depth)
         self._plan = {"shared": True, "noise": noise, "threshold": threshold, "neighbors": neighbors or experts}
-        self._plan["drop"] = DROPS.index(drop)
+        self._plan["drops_oldest"] = drop == "oldest"
         self._run = run
         compile_now(run, check)
 
@@ -183,7 +178,7 @@ class LocalGP(CompiledModel):
 def compare(m: Model) -> float:
     """Similarities of the input seen to the centers; returns kappa = k(x, x)."""
     n, similarity, variances = m.counters.experts, m.similarity, m.center_variances
-    kappa = program.diagonal(m.operations, m.parameters, m.seen, m.k, m.kernel_scratch)
+    kappa = program.diagonal(m.operations, m.parameters, m.seen, m.kernel_scratch)
     program.cross(m.operations, m.parameters, m.centers, n, m.seen, similarity, m.kernel_scratch)
     for i in range(n):
         scale = np.sqrt(kappa * variances[i])
@@ -193,8 +188,13 @@ def compare(m: Model) -> float:
 
 
 @compiled
-def predict_seen(m: Model, kappa: float) -> None:
-    """Mean and latent variance of the mixture; compare() has been called."""
+def predict(
+    m: Model, _x: Array, _t: int, _conditions: Array, _i: int, kind: int, _learned: bool
+) -> tuple[float, float]:
+    """Mean and latent variance of the mixture; returns kappa = k(x, x)."""
+    kappa = compare(m)
+    if kind & PREDICT == 0:
+        return kappa, 0.0
     experts, counts = m.counters.experts, m.counts
     similarity, rank, k, column, first = m.similarity, m.rank, m.k, m.column, m.first
     mean, variance = m.mean_now, m.variance_now
@@ -234,11 +234,15 @@ def predict_seen(m: Model, kappa: float) -> None:
         # Mixture: sum w (v + m^2) - mean^2, which no shift changes
         mean[j] = first[j] + shift
         variance[j] = max(variance[j] / total - shift * shift, 0.0)
+    return kappa, 0.0
 
 
 @compiled
-def learn_seen(m: Model, kappa: float, noise: float) -> None:
+def learn(m: Model, conditions: Array, t: int, learned: bool, kappa: float, _gamma2: float) -> int:
     """Hand the input seen and its targets to the most similar expert, or to a new one."""
+    loop.forget_change(m)
+    if not learned:
+        return FINE
     # [nguyentuong2009] partitioning of the data
     experts, counts, similarity = m.counters.experts, m.counts, m.similarity
     e = 0
@@ -250,12 +254,12 @@ def learn_seen(m: Model, kappa: float, noise: float) -> None:
         m.counters.experts += 1
     points, targets, weights = m.points[e], m.targets[e], m.weights[e]
     R, k, center = m.factors[e], m.k, m.centers[e]
-    n, room = int(counts[e]), points.shape[0]
-    admit(m, e, n, kappa, noise)
+    n = int(counts[e])
+    admit(m, e, n, kappa, noise_of(m.plan.noise, conditions, t, 0))
     n += 1
     m.counters.admitted = 1
-    if n == room:
-        r = redundant(m.inverse_diagonals[e], n) if m.plan.drop == REDUNDANT else 0
+    if n == points.shape[0]:
+        r = 0 if m.plan.drops_oldest else redundant(m.inverse_diagonals[e], n)
         drop(m, e, r, n)
         m.counters.left = r + 1
         n -= 1
@@ -267,14 +271,13 @@ def learn_seen(m: Model, kappa: float, noise: float) -> None:
         triangular.solve(R, k, n, k)
         for i in range(n):
             weights[i, j] = k[i]
-        for i in range(n, room):
-            weights[i, j] = 0.0
     for j in range(center.size):
         center[j] = 0.0
         for i in range(n):
             center[j] += points[i, j]
         center[j] /= n
-    m.center_variances[e] = program.diagonal(m.operations, m.parameters, center, k, m.kernel_scratch)
+    m.center_variances[e] = program.diagonal(m.operations, m.parameters, center, m.kernel_scratch)
+    return FINE
 
 
 @compiled
@@ -311,31 +314,14 @@ def redundant(inverse_diagonal: Array, n: int) -> int:
 def drop(m: Model, e: int, r: int, n: int) -> None:
     """Take point r out of the n points of expert e."""
     R, column, psi, diagonal = m.factors[e], m.column, m.psi, m.inverse_diagonals[e]
-    triangular.inverse_column(R, r, n, psi)
+    triangular.inverse_root(R, r, n, psi)
+    triangular.solve(R, psi, n, psi)
     for i in range(n):
         diagonal[i] = max(diagonal[i] - psi[i] * psi[i] / psi[r], TIE * diagonal[i])
     triangular.delete(R, r, n, column, m.cosine, m.sine, m.carried)
     growing.drop(diagonal, r, n)
     growing.drop_row(m.points[e], r, n)
     growing.drop_row(m.targets[e], r, n)
-
-
-@inlined
-def predict(
-    m: Model, _x: Array, _t: int, _conditions: Array, _i: int, kind: int, _learned: bool
-) -> tuple[float, float]:
-    kappa = compare(m)
-    if kind & PREDICT:
-        predict_seen(m, kappa)
-    return kappa, 0.0
-
-
-@inlined
-def learn(m: Model, conditions: Array, i: int, learned: bool, kappa: float, _gamma2: float) -> int:
-    loop.forget_change(m)
-    if learned:
-        learn_seen(m, kappa, noise_of(m.plan.noise, conditions, i, 0))
-    return FINE
 
 
 run = loop.of(

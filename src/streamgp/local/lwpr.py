@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Model, Numbers
-from streamgp.compiled import compile_now, compiled, inlined
+from streamgp.arrays import Layout, Model, Numbers, fields
+from streamgp.compiled import compile_now, compiled
 from streamgp.contract.checks import FINE, check
 from streamgp.contract.lanes import PREDICT
 from streamgp.linalg.vector import copy, dot, fill
@@ -23,16 +23,16 @@ from streamgp.vocabulary import INPUTS, Capacity, Depth, not_negative, part_of_o
 Array = NDArray
 
 # Fixed when the first row arrives: what the loop and the memory, a window, read, and rules.
-WHOLE = ("shared", "feedback", "capacity", "update_D")
-REAL = (
-    *("retention", "noise"),  # 0: the confidence bound counts the noise
-    *("w_gen", "w_prune", "penalty", "meta_rate", "init_lambda", "tau_lambda", "final_lambda", "init_S2"),
-    *("add_threshold", "cutoff", "horizon"),  # the squared distance beyond which no rule asks how active a field is
+# The noise is 0, as the confidence bound counts it; beyond the horizon, a squared distance, no rule asks how active a
+# field is.
+PLAN = fields(
+    "shared feedback capacity update_D",
+    "retention noise w_gen w_prune penalty meta_rate init_lambda tau_lambda final_lambda init_S2 add_threshold cutoff "
+    "horizon",
 )
-PLAN = np.dtype([(name, np.int64) for name in WHOLE] + [(name, np.float64) for name in REAL])
 
 # What changes row by row; the last three say what the last row did, and which field, from 1 on, left its output.
-COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "absorbed", "admitted", "left")])
+COUNTERS = fields("rows_seen absorbed admitted left")
 
 # Field k of output j is number j * capacity + k of all.
 STATE = memory.ARRAYS | rf.STATE | {"counts": "outputs", "rows_learned": "outputs"}  # the fields of each output
@@ -51,6 +51,32 @@ NotNegative = Annotated[float, Setting(check=not_negative)]
 
 # A new field takes over the metric of one whose activation there is above this part of w_gen.
 NEARLY_ACTIVE = 0.1
+
+
+class Rules(TypedDict, total=False):
+    """What the rules of a field read as it is."""
+
+    w_gen: Annotated[PartOfOne, Setting("a field is created where no activation exceeds this, in (0, 1]"), 0.1]
+    penalty: Annotated[
+        NotNegative, Setting("weight of sum D^2 in the cost of the metric; more makes wider fields"), 1e-6
+    ]
+    meta_rate: Annotated[NotNegative, Setting("how fast the learning rates adapt"), 250.0]
+    init_lambda: Annotated[PartOfOne, Setting("forgetting factor of a new field, in (0, 1]"), 0.999]
+    tau_lambda: Annotated[
+        float,
+        Setting("how slowly it turns into final_lambda, in [0, 1]", check=partial(number, at_least=0, at_most=1)),
+        0.9999,
+    ]
+    final_lambda: Annotated[PartOfOne, Setting("forgetting factor of an old field, in (0, 1]"), 0.99999]
+    init_S2: Annotated[
+        float, Setting("variance that a projection has before any data", "squared normalized input", positive), 1e-10
+    ]
+    add_threshold: Annotated[
+        NotNegative,
+        Setting("a direction is added when the newest brought the squared error below this part of the former"),
+        0.5,
+    ]
+    update_D: Annotated[bool, Setting("adapt the metrics", check=lambda _, value: bool(value)), True]
 
 
 class LWPR(CompiledModel):
@@ -87,15 +113,10 @@ class LWPR(CompiledModel):
         init_alpha: Annotated[
             Any, Setting("learning rate of the metric: a number or, one for each entry, (d, d); tune it second")
         ] = 50.0,
-        w_gen: Annotated[PartOfOne, Setting("a field is created where no activation exceeds this, in (0, 1]")] = 0.1,
         w_prune: Annotated[
             float, Setting("of two fields that are both more active than this the wider one leaves; 1: none does")
         ] = 1.0,
-        penalty: Annotated[
-            NotNegative, Setting("weight of sum D^2 in the cost of the metric; more makes wider fields")
-        ] = 1e-6,
         meta: Annotated[bool, Setting("adapt the learning rates too")] = False,
-        meta_rate: Annotated[NotNegative, Setting("how fast they adapt")] = 250.0,
         diag_only: Annotated[bool, Setting("keep the metrics diagonal")] = True,
         capacity: Annotated[
             Capacity,
@@ -104,20 +125,6 @@ class LWPR(CompiledModel):
                 "fields",
             ),
         ] = 1000,
-        init_lambda: Annotated[PartOfOne, Setting("forgetting factor of a new field, in (0, 1]")] = 0.999,
-        tau_lambda: Annotated[
-            float,
-            Setting("how slowly it turns into final_lambda, in [0, 1]", check=partial(number, at_least=0, at_most=1)),
-        ] = 0.9999,
-        final_lambda: Annotated[PartOfOne, Setting("forgetting factor of an old field, in (0, 1]")] = 0.99999,
-        init_S2: Annotated[
-            float, Setting("variance that a projection has before any data", "squared normalized input", positive)
-        ] = 1e-10,
-        add_threshold: Annotated[
-            NotNegative,
-            Setting("a direction is added when the newest brought the squared error below this part of the former"),
-        ] = 0.5,
-        update_D: Annotated[bool, Setting("adapt the metrics")] = True,
         norm_in: Annotated[
             Any,
             Setting(
@@ -135,25 +142,19 @@ class LWPR(CompiledModel):
         ] = None,
         cutoff: Annotated[float, Setting("fields less active than this neither learn nor predict")] = 0.001,
         depth: Depth = 1,
+        **rules: Unpack[Rules],
     ) -> None:
         self._init_D = positive_or_matrix("init_D", init_D)
         self._init_alpha = positive_or_matrix("init_alpha", init_alpha)
         vector_given = self._init_alpha.ndim == 1 and self._init_alpha.size > 1
         if vector_given or np.any(self._init_alpha <= 0):
             raise ValueError(f"init_alpha must be a positive number or a (d, d) matrix of them; got {init_alpha!r}")
+        w_gen = rules["w_gen"]
         cutoff = number("cutoff", cutoff, at_least=0, at_most=w_gen)
         least = min(cutoff, NEARLY_ACTIVE * w_gen)
-        self._rules = {
-            "w_gen": w_gen,
+        self._rules: dict[str, Any] = {
+            **rules,
             "w_prune": number("w_prune", w_prune, above=w_gen, at_most=1),
-            "penalty": penalty,
-            "meta_rate": meta_rate,
-            "init_lambda": init_lambda,
-            "tau_lambda": tau_lambda,
-            "final_lambda": final_lambda,
-            "init_S2": init_S2,
-            "add_threshold": add_threshold,
-            "update_D": bool(update_D),
             "cutoff": cutoff,
             "horizon": -2.0 * np.log(least) if least > 0 else np.inf,
         }
@@ -233,10 +234,8 @@ class LWPR(CompiledModel):
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
-        named: dict[str, float | FloatArray] = {
-            name: float(values[0]) if values.size == 1 else values.copy()
-            for name, values in (("init_D", self._init_D), ("init_alpha", self._init_alpha))
-        }
+        given = {"init_D": self._init_D, "init_alpha": self._init_alpha}
+        named = {name: float(values[0]) if values.size == 1 else values.copy() for name, values in given.items()}
         return named | {"penalty": self._rules["penalty"]}
 
 
@@ -368,7 +367,7 @@ def remove(m: Model, j: int, g: int) -> None:
     m.counters.left = g - first + 1
 
 
-@inlined
+@compiled
 def predict(
     m: Model, _x: Array, _t: int, _conditions: Array, _i: int, kind: int, _learned: bool
 ) -> tuple[float, float]:
@@ -383,7 +382,7 @@ def predict(
     return 0.0, 0.0
 
 
-@inlined
+@compiled
 def learn(m: Model, _conditions: Array, _i: int, _learned: bool, _kappa: float, _gamma2: float) -> int:
     loop.forget_change(m)
     for j in range(m.y.size):

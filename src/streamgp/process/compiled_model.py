@@ -11,14 +11,12 @@ from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.checks import DUE_AFTER, DUE_BEFORE, LARGEST
 from streamgp.contract.model import Change, Health, StreamModel
-from streamgp.contract.snapshot import require
 from streamgp.process import rare
 from streamgp.process.memory import Memory, place
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, Maybe
 
 DUE = DUE_BEFORE, DUE_AFTER
-NONE = np.empty((0, 1))  # of targets, of conditions, and of lines
-Maybe = FloatArray | None  # the same
+NONE = np.empty((0, 1))  # of targets, of conditions, or of lines
 
 
 class CompiledModel(StreamModel):
@@ -72,22 +70,10 @@ class CompiledModel(StreamModel):
             inputs.refuse(status, at, many=len(X) > 1)
 
     @property
-    def _kept_width(self) -> int:
+    def _kept_width(self) -> int:  # type: ignore[override]
         return 1 + int(self._numbers.work.seen.size)
 
     # The state.
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.arrays()
-
-    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        limits = self._numbers.limits
-        for name, array in named.items():
-            own = name.removeprefix("counters.")
-            if own in limits:
-                require(own, array, at_least=limits[own][0], at_most=limits[own][1])
-            else:
-                require(name, array, finite=name not in self._may_overflow)
 
     def reset_memory(self) -> None:
         if self._d is not None:
@@ -97,7 +83,8 @@ class CompiledModel(StreamModel):
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._state.window[-1], self._state.last_target
 
-    def _units(self) -> int:
+    @property
+    def _units(self) -> int:  # type: ignore[override]
         return self._memory.units
 
     @property

@@ -185,6 +185,26 @@ def fourier(frequencies: Array, variance: float, x: Array, phi: Array) -> None:
         phi[D + i] = amplitude * np.sin(angle)
 
 
+@compiled
+def weights_in_use(m: Model) -> int:
+    return m.counters.points if m.plan.features == DICTIONARY else m.plan.weights  # type: ignore[no-any-return]
+
+
+@compiled
+def featurize(m: Model) -> tuple[float, float]:
+    """Fill phi for the input seen; return kappa = k(x, x) and the residual gamma2, which rounding may leave below 0."""
+    seen, phi = m.seen, m.phi[m.plan.temporal :]
+    if m.plan.features == FOURIER:
+        fourier(m.frequencies, m.parameters[0], seen, phi)
+        return m.parameters[0], 0.0
+    if m.plan.features == LINEAR:
+        linear(seen, m.plan.weight_scale, phi)
+        return dot(phi, phi, phi.size), 0.0
+    n = weights_in_use(m)
+    kappa = kernel_values(m, seen, n)
+    return kappa, whiten(m.factor, m.k, n, kappa, phi)
+
+
 def fourier_features(frequencies: FloatArray, variance: float, X: FloatArray) -> FloatArray:
     """phi of rows, (n, 2D), as fourier() has it of one."""
     angles = X @ frequencies.T
@@ -206,5 +226,5 @@ def kernel_values(m: Model, x: Array, n: int) -> float:
     operations, theta = m.operations, m.parameters
     scratch = m.kernel_scratch
     program.cross(operations, theta, m.basis, n, x, m.k, scratch)
-    variance: float = program.diagonal(operations, theta, x, m.kernel_value, scratch)
+    variance: float = program.diagonal(operations, theta, x, scratch)
     return variance + variance * float(m.plan.jitter)

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
 from streamgp.linalg.vector import copy, dot, fill
-from streamgp.process import budget, features, observation, posterior
-from streamgp.process.row import add_residual, kept, put_back
-from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
-from streamgp.process.time import clipped, pass_time, prior_variance
+from streamgp.process import budget, posterior
+from streamgp.process.fixed import predict as predict
+from streamgp.process.row import add_residual, kept, learn_targets, noise_learned, outputs_from, put_back
+from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, REPLACED, STOPPED
+from streamgp.process.time import pass_time, prior_variance
 
 Array = NDArray
 
@@ -35,33 +36,14 @@ LOST, WORTH_A_LOOK = 3e-7 / float(np.finfo(np.float64).eps), 1e-8
 
 
 @compiled
-def predict(m: Model) -> tuple[float, float]:
-    """Mean and latent variance of the input seen; returns kappa = k(x, x) and the residual gamma2."""
-    n, phi, q = m.counters.points, m.phi, m.plan.temporal
-    kappa = features.kernel_values(m, m.seen, n)
-    gamma2 = features.whiten(m.factor, m.k, n, kappa, phi[q:])
-    n += q
-    posterior.means(m.mu, phi, n, m.mean_now)
-    variance, H = m.variance_now, m.h
-    for j in range(m.plan.covariances):
-        multiply(m.covariance[j], phi, n, H[j])
-        known = 0.0 if m.plan.least_squares else dot(phi, H[j], n)
-        variance[j] = clipped(m, known + max(gamma2, 0.0), kappa)
-    return kappa, gamma2
-
-
-@compiled
 def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
+    n, unresolved = m.counters.points, m.counters.unresolved_rows
     if m.plan.temporal > 0:
-        pass_time(m, m.counters.points, gamma2)
-    m.counters.evictions = 0
-    m.counters.change = NOTHING
-    unresolved = m.counters.unresolved_rows
+        pass_time(m, n, gamma2)
     if gamma2 < ROUNDING * kappa:
         m.counters.negative_residuals += 1 if gamma2 < -NEGATIVE * kappa else 0
         gamma2 = 0.0
-    n = m.counters.points
     admit = (
         (n < m.plan.capacity or m.plan.evict != budget.NEVER)
         and m.counters.phase != GATHERING
@@ -91,11 +73,9 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
         shrink(m)
     if m.counters.unresolved_rows == unresolved and is_too_exact(m):
         m.counters.unresolved_rows += 1
-    if m.plan.check_every > 0:
-        m.counters.rows_since_check += 1
 
 
-@inlined
+@compiled
 def least_novelty(m: Model, kappa: float) -> Any:
     """A row below this is absorbed.
 
@@ -110,12 +90,9 @@ def least_novelty(m: Model, kappa: float) -> Any:
 @compiled
 def least_noise(m: Model) -> Any:
     """Of all outputs, the row's own included; least squares has the noise 1 in units of its own, however large."""
-    if m.plan.least_squares:
-        return np.inf
-    noise, now = m.noise, m.noise_now
-    least = noise[0]
-    for j in range(noise.size):
-        least = min(least, noise[j], now[j])
+    least = np.inf
+    for j in range(0 if m.plan.least_squares else m.noise.size):
+        least = min(least, m.noise[j], m.noise_now[j])
     return least
 
 
@@ -125,12 +102,12 @@ def least_resolved(m: Model, kappa: float) -> Any:
     return 0.0 if m.plan.least_squares else ROUNDING * m.counters.points * kappa
 
 
-@inlined
+@compiled
 def is_too_exact(m: Model) -> bool:
     """Whether the row's own noise is so far below the model's that the basis is not conditioned for it."""
-    noise, least, below = m.noise, least_noise(m) / SERVED, True
-    for j in range(noise.size):
-        below = below and least < noise[j]
+    least, below = least_noise(m) / SERVED, True
+    for j in range(m.noise.size):
+        below = below and least < m.noise[j]
     return below and indistinct(m, least) >= 0
 
 
@@ -143,12 +120,11 @@ def stays(m: Model) -> Any:
 @compiled
 def has_lost_digits(m: Model, n: int) -> bool:
     """Whether least squares, which no prior holds back, may be 1e-6 off at the row seen."""
-    inverse, prior, distinct = m.inverse_diagonal, m.prior, True
+    a, alpha, distinct = m.a, m.alpha, True
     for i in range(n):
-        distinct = distinct and inverse[i] * prior[i] * WORTH_A_LOOK <= 1.0
+        distinct = distinct and m.inverse_diagonal[i] * m.prior[i] * WORTH_A_LOOK <= 1.0
     if distinct:
         return False
-    a, alpha = m.a, m.alpha
     triangular.solve(m.factor, m.phi, n, a)
     kernel_weights(m, n)
     largest, lost = 0.0, False
@@ -157,65 +133,52 @@ def has_lost_digits(m: Model, n: int) -> bool:
     for o in range(m.plan.outputs):
         weight = size = 0.0
         for i in range(n):
-            weight, size = max(weight, abs(alpha[i, o])), max(size, abs(mean_at(m, i, o)))
+            mean = 0.0  # at the basis point
+            for c in range(i + 1):
+                mean += m.factor[c, i] * m.mu[c, o]
+            weight, size = max(weight, abs(alpha[i, o])), max(size, abs(mean))
         lost = lost or largest * weight > LOST * size
     return lost
 
 
 @compiled
-def mean_at(m: Model, i: int, o: int) -> Any:
-    """The posterior mean of output o at basis point i."""
-    R, mu, mean = m.factor, m.mu, 0.0
-    for c in range(i + 1):
-        mean += R[c, i] * mu[m.plan.temporal + c, o]
-    return mean
-
-
-@inlined
 def can_learn(m: Model, kappa: float, gamma2: float) -> bool:
     """Forget along phi; whether the gains of all outputs are in [0, 1]."""
-    n, y = m.plan.temporal + m.counters.points, m.y
-    phi, H = m.phi, m.h
-    noise, scale, fresh = m.noise_now, m.scale, m.fresh
-    fine = True
+    n, fine = m.plan.temporal + m.counters.points, True
     for j in range(m.plan.covariances):
-        if not np.isnan(y[j]):
-            known = posterior.forget_along(H[j], phi, scale[j], fresh[j], n)
-            if not posterior.is_gain(known, known + gamma2 + (1.0 if m.plan.least_squares else noise[j])):
+        if not np.isnan(m.y[j]):
+            known = posterior.forget_along(m.h[j], m.phi, m.scale[j], m.fresh[j], n)
+            if not posterior.is_gain(known, known + gamma2 + m.noise_now[j]):
                 fine = False
                 if not m.plan.least_squares:
                     posterior.restore(m.covariance[j], known, kappa, n)
     return fine
 
 
-@inlined
+@compiled
 def learn_output(m: Model, j: int, kappa: float, gamma2: float, admit: bool) -> None:
     """The four lines of posterior.py for covariance j; an admitted row brings a new coordinate.
 
     The new coordinate has prior [0, 1] and phi entry gamma. Its posterior is written down as it comes out, without the
     subtraction from 1 that would lose the digits of a small noise.
     """
-    n, y = m.plan.temporal + m.counters.points, m.y
-    first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-    mu, S, h, phi = m.mu, m.covariance[j], m.h[j], m.phi
+    n, (first, last) = m.plan.temporal + m.counters.points, outputs_from(m, j)
+    mu, S, h = m.mu, m.covariance[j], m.h[j]
     gamma, scored = np.sqrt(gamma2), m.weight_variance.shape[0] > 0
-    if np.isnan(y[first]):  # the other outputs bring a new point: its prior
+    if np.isnan(m.y[first]):  # the other outputs bring a new point: its prior
         if admit:
             fill(S[n], n, 0.0)
             S[n, n] = 1.0
             for o in range(first, last):
                 mu[n, o] = 0.0
             if scored:
-                admit_unseen(m, j, gamma2)
+                score_output(m, j, admit, 1.0 / gamma2, 0.0, 1.0, 0.0)
         return
-    noise = 1.0 if m.plan.least_squares else m.noise_now[j]
-    known = max(dot(phi, h, n), 0.0)
-    mean = m.mean_now
-    if m.plan.likelihood != observation.GAUSSIAN:
-        noise = observation.as_gaussian(m, j, m.mean_scale[j] * mean[j], known + gamma2, noise)
+    known = max(dot(m.phi, h, n), 0.0)
+    noise = noise_learned(m, j, known + gamma2)
     s = known + noise + gamma2
     if m.plan.power:
-        weigh_power(m, j, first, last, s)
+        weigh_power(m, j, s)
     if m.plan.absorb == budget.DTC and not admit:
         s = known + noise  # Csato and Opper's projection: the residual drops out
         m.counters.unresolved_rows += 1 if noise <= max(posterior.CANCELLED * known, least_resolved(m, kappa)) else 0
@@ -227,130 +190,99 @@ def learn_output(m: Model, j: int, kappa: float, gamma2: float, admit: bool) -> 
     gain = 1.0 / s
     if admit and m.plan.least_squares:  # the limit of no noise: a new point takes all of the error
         s, gain = gamma2, 0.0
-    scale, fresh, mean_scale = m.scale[j], m.fresh[j], m.mean_scale[j]
     if scored:
-        score_output(m, j, gamma2, admit, known + noise, s)
-    for o in range(first, last):
-        e = y[o] - mean_scale * mean[o]
-        posterior.learn_mean(mu, o, mean_scale, h, e * gain, n)
-        if admit:
-            mu[n, o] = gamma * e / s
-    posterior.learn_covariance(S, scale, fresh, h, gain, n)
+        score_output(m, j, admit, (known + noise) / (gamma2 * s) if admit else 0.0, 1.0 / s, m.scale[j], m.fresh[j])
+    learn_targets(m, j, gain, n)
     if noise < posterior.COVARIANCE_NOISE * kappa and not m.plan.least_squares:
         posterior.keep_positive(S, n)
     if admit:
+        for o in range(first, last):
+            mu[n, o] = gamma * (m.y[o] - m.mean_scale[j] * m.mean_now[o]) / s
         for i in range(n):
             S[n, i] = -gamma * h[i] / s
         S[n, n] = (known + noise) / s
 
 
-@inlined
-def score_output(m: Model, j: int, gamma2: float, admit: bool, rest: float, s: float) -> None:
-    """Carry the diagonal of R^-1 S R^-T through a row; rest = s - gamma2 of a row that is admitted."""
+@compiled
+def score_output(m: Model, j: int, admit: bool, corner: float, gain: float, scale: float, fresh: float) -> None:
+    """Carry the diagonal of R^-1 S R^-T through a row; corner is the variance of a weight that is new."""
     n, a, d = m.counters.points, m.a, m.d
     variances, inverse = m.weight_variance[j], m.inverse_diagonal
     triangular.solve(m.factor, m.h[j, m.plan.temporal :], n, d)
-    scale, fresh = m.scale[j], m.fresh[j]
-    if not admit:
+    for i in range(n):
+        variances[i] = scale * variances[i] + fresh * inverse[i] - d[i] * d[i] * gain
+    if admit:  # the new coordinate makes [d - a; 1] of R^-1 h: a^2 / gamma2 - (d - a)^2 / s, without its cancellation
         for i in range(n):
-            variances[i] = scale * variances[i] + fresh * inverse[i] - d[i] * d[i] / s
-        return
-    # With the new coordinate R^-1 h is [d - a; 1]: a^2 / gamma2 - (d - a)^2 / s, without its cancellation.
-    corner = rest / (gamma2 * s)
-    for i in range(n):
-        variances[i] = scale * variances[i] + fresh * inverse[i] + a[i] * a[i] * corner + (2.0 * a[i] - d[i]) * d[i] / s
-    variances[n] = corner
+            variances[i] += a[i] * a[i] * corner + 2.0 * a[i] * d[i] * gain
+        variances[n] = corner
 
 
-@inlined
-def admit_unseen(m: Model, j: int, gamma2: float) -> None:
-    """The diagonal of R^-1 S R^-T of an output that has no target at a row that is admitted."""
-    n, a, variances = m.counters.points, m.a, m.weight_variance[j]
-    for i in range(n):
-        variances[i] += a[i] * a[i] / gamma2
-    variances[n] = 1.0 / gamma2
-
-
-@inlined
-def weigh_power(m: Model, j: int, first: int, last: int, s: float) -> None:
+@compiled
+def weigh_power(m: Model, j: int, s: float) -> None:
     """The signal power is the mean of e^2 / s, discounted as the posterior is, or it would never forget."""
-    y, mean, power = m.y, m.mean_now, m.power
-    keep, mean_scale = kept(m.scale[j]), m.mean_scale[j]
-    total = 0.0
+    power, keep, (first, last), total = m.power, kept(m.scale[j]), outputs_from(m, j), 0.0
     for o in range(first, last):
-        e = y[o] - mean_scale * mean[o]
+        e = m.y[o] - m.mean_scale[j] * m.mean_now[o]
         total += e * e / s
     power[0, j] = keep * power[0, j] + total / (last - first)
     power[1, j] = keep * power[1, j] + 1.0
 
 
-@inlined
+@compiled
 def grow(m: Model, kappa: float, gamma2: float) -> None:
     """The input seen becomes the next basis point; phi and a = R^-1 phi are those of its features."""
-    n, a = m.counters.points, m.a
-    seen, inverse = m.seen, m.inverse_diagonal
-    copy(seen, seen.size, m.basis[n])
+    n, a, inverse = m.counters.points, m.a, m.inverse_diagonal
+    copy(m.seen, m.seen.size, m.basis[n])
     triangular.append(m.factor, m.phi[m.plan.temporal :], np.sqrt(gamma2), n)
     m.prior[n] = kappa
     # The diagonal of [vanvaerenbergh2016] Eq. (4).
     for i in range(n):
         inverse[i] += a[i] * a[i] / gamma2
     inverse[n] = 1.0 / gamma2
-    targets = m.targets
-    if targets.shape[0] > 0:
-        copy(m.y, m.plan.outputs, targets[n])
+    if m.targets.shape[0] > 0:
+        copy(m.y, m.plan.outputs, m.targets[n])
     m.counters.points = n + 1
 
 
 @compiled
 def shrink(m: Model) -> None:
-    """After an admission: let points go that the others explain, and one more if there are too many."""
-    keep_distinct(m)
-    if m.counters.points > m.plan.capacity:
-        evict(m, least_missed(m))
-        m.counters.change = REPLACED
-        refresh_scores(m)
+    """After an admission: let points go that the others explain, and one more if there are too many.
 
-
-@inlined
-def keep_distinct(m: Model) -> None:
-    """A pivot bounds a point given the earlier ones only; this bounds it given all others."""
+    A pivot bounds a point given the earlier ones only; this bounds it given all others.
+    """
     noise = least_noise(m)
     r = indistinct(m, noise)
     while r >= 0:
         evict(m, r)
-        m.counters.change = REPLACED
         m.counters.indistinct_points += 1 if m.plan.evict == budget.NEVER else 0
         r = indistinct(m, noise)
+    if m.counters.points > m.plan.capacity:
+        if m.plan.evict != budget.OLDEST:
+            kernel_weights(m, m.counters.points)
+        n, inverse, variances = m.counters.points, m.inverse_diagonal, m.weight_variance
+        evict(m, budget.lowest_score(m.plan.evict, m.alpha, inverse, variances, n))
+        refresh_scores(m)
+    if m.counters.evictions > 0:
+        m.counters.change = REPLACED
 
 
 @compiled
 def indistinct(m: Model, noise: float) -> Any:
     """The basis point that the others explain best, if better than arithmetic allows at this noise; otherwise -1."""
-    inverse, prior, adapting = m.inverse_diagonal, m.prior, m.plan.theta > 0
-    return budget.least_distinct(inverse, prior, m.counters.points, noise, adapting, stays(m))
-
-
-@inlined
-def least_missed(m: Model) -> int:
-    """The basis point with the lowest score."""
-    n, alpha = m.counters.points, m.alpha
-    if m.plan.evict != budget.OLDEST:
-        kernel_weights(m, n)
-    inverse, variances = m.inverse_diagonal, m.weight_variance
-    return budget.lowest_score(m.plan.evict, alpha, inverse, variances, n)
+    adapting = m.plan.theta > 0
+    return budget.least_distinct(m.inverse_diagonal, m.prior, m.counters.points, noise, adapting, stays(m))
 
 
 @compiled
 def kernel_weights(m: Model, n: int) -> None:
     """alpha = R^-1 mu."""
-    R, mu, alpha, column = m.factor, m.mu, m.alpha, m.score
+    column = m.score
     for o in range(m.plan.outputs):
         for i in range(n):
-            column[i] = mu[m.plan.temporal + i, o]
-        triangular.solve(R, column, n, column)
+            column[i] = m.mu[m.plan.temporal + i, o]
+        triangular.solve(m.factor, column, n, column)
         for i in range(n):
-            alpha[i, o] = column[i]
+            m.alpha[i, o] = column[i]
 
 
 @compiled
@@ -380,7 +312,7 @@ def evict(m: Model, r: int) -> None:
                 else:
                     variances[j, i] -= (t - u[i] * V) ** 2 / V
         if m.plan.removal != budget.MARGINAL:
-            first, end = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+            first, end = outputs_from(m, j)
             for o in range(first, end):
                 posterior.learn_mean(mu, o, 1.0, row, -mu[last, o] / corner, last)
             posterior.learn_covariance(S, 1.0, 0.0, row, 1.0 / corner, last)
@@ -425,19 +357,16 @@ def drop_row(A: Array, r: int, n: int) -> None:
     fill(A[n - 1], A.shape[1], 0.0)
 
 
-@inlined
+@compiled
 def refresh_scores(m: Model) -> None:
     """Carried diagonals drift; compute those of one point anew, each in its turn."""
-    n, q = m.counters.points, m.plan.temporal
+    n, q, z, product = m.counters.points, m.plan.temporal, m.a, m.d
     i = (m.counters.refreshed + 1) % n
     m.counters.refreshed = i
-    R, z, product = m.factor, m.a, m.d
     fill(z, q, 0.0)
-    triangular.inverse_root(R, i, n, z[q:])
+    triangular.inverse_root(m.factor, i, n, z[q:])
     n += q
     m.inverse_diagonal[i] = dot(z, z, n)
-    variances = m.weight_variance
-    if variances.shape[0] > 0:
-        for j in range(m.plan.covariances):
-            multiply(m.covariance[j], z, n, product)
-            variances[j, i] = dot(z, product, n)
+    for j in range(m.weight_variance.shape[0]):
+        multiply(m.covariance[j], z, n, product)
+        m.weight_variance[j, i] = dot(z, product, n)

@@ -42,19 +42,17 @@ def predict(m: Model) -> tuple[float, float]:
 @compiled
 def learn(m: Model, kappa: float, gamma2: float) -> None:
     """Keep the row that predict() has just seen, and let one go if there are too many."""
-    R, alpha, inverse = m.factor, m.mu, m.inverse_diagonal
-    triangular.solve(R, m.phi, m.counters.points, m.a)
+    triangular.solve(m.factor, m.phi, m.counters.points, m.a)
     noise, least = m.noise_now[0], ROUNDING * m.plan.capacity * kappa
     grow(m, kappa, gamma2 + max(noise, least))
     m.counters.change = ADMITTED
-    m.counters.evictions = 0
     n = m.counters.points
     if n > m.plan.capacity:
         r = 0
         if m.plan.evict == budget.ERROR:
             solve_weights(m, n)
             # The leave-one-out error of row i is alpha_i / [(K + noise I)^-1]_ii.
-            r = budget.lowest_score(budget.ERROR, alpha, inverse, m.weight_variance, n)
+            r = budget.lowest_score(budget.ERROR, m.mu, m.inverse_diagonal, m.weight_variance, n)
         take_out(m, r)
         fill(m.mu[n - 1], m.plan.outputs, 0.0)
         m.counters.change = REPLACED
@@ -65,27 +63,24 @@ def learn(m: Model, kappa: float, gamma2: float) -> None:
 @compiled
 def solve_weights(m: Model, n: int) -> None:
     # [vanvaerenbergh2016] Eq. (7)
-    R, one, targets = m.factor, m.score, m.targets
-    alpha = m.mu
+    one = m.score
     for o in range(m.plan.outputs):
         for i in range(n):
-            one[i] = targets[i, o]
-        triangular.solve_transposed(R, one, n, one)
-        triangular.solve(R, one, n, one)
+            one[i] = m.targets[i, o]
+        triangular.solve_transposed(m.factor, one, n, one)
+        triangular.solve(m.factor, one, n, one)
         for i in range(n):
-            alpha[i, o] = one[i]
+            m.mu[i, o] = one[i]
 
 
 @compiled
 def is_resolved(m: Model) -> bool:
     """Whether the means of all outputs are known well enough."""
-    n, alpha, targets = m.counters.points, m.mu, m.targets
-    prior = m.prior
     for o in range(m.plan.outputs):
         total = largest = 0.0
-        for i in range(n):
-            total += prior[i] * np.abs(alpha[i, o])
-            largest = max(largest, np.abs(targets[i, o]))
+        for i in range(m.counters.points):
+            total += m.prior[i] * np.abs(m.mu[i, o])
+            largest = max(largest, np.abs(m.targets[i, o]))
         if np.finfo(np.float64).eps * total > UNRESOLVED * largest:
             return False
     return True

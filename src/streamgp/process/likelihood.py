@@ -18,7 +18,7 @@ from streamgp.process.predictive import (
     StudentTPrediction,
     variance_ratio,
 )
-from streamgp.settings import FloatArray, Part, Setting, number, positive_vector
+from streamgp.settings import FloatArray, Part, Setting, instance, number, optional, positive_vector
 from streamgp.vocabulary import Noise
 
 DEFAULT_NOISE = 0.01  # of every recipe that takes a likelihood
@@ -178,16 +178,17 @@ WANTED = {"classes": "0 or 1", "counts": f"whole numbers from 0 to {MOST_COUNTS:
 
 LikelihoodSetting = Annotated[
     Likelihood | None,
-    Setting("StudentT(scale) for outliers, Probit() for classes, Poisson() for counts; None: Gaussian(noise)"),
+    Setting(
+        "StudentT(scale) for outliers, Probit() for classes, Poisson() for counts; None: Gaussian(noise)",
+        check=optional(instance(Likelihood, "StudentT(scale=0.1) or Probit()")),
+    ),
 ]
 
 
-def chosen(noise: Any, likelihood: Any) -> Likelihood:
+def chosen(noise: Any, likelihood: Likelihood | None) -> Likelihood:
     """The likelihood of these two settings."""
     if likelihood is None:
         return Gaussian(noise)
-    if not isinstance(likelihood, Likelihood):
-        raise TypeError(f"likelihood must be, for example, StudentT(scale=0.1) or Probit(); got {likelihood!r}")
     if np.ndim(noise) > 0 or noise != DEFAULT_NOISE:
         raise ValueError(
             f"noise={noise!r} and likelihood={likelihood!r} both say how targets scatter; leave one of them out"

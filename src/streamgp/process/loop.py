@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Model, opened
-from streamgp.compiled import CUBE, LINES, MATRIX, WHOLE, WHOLES, borrowed, compiled, entry, inlined
+from streamgp.compiled import CUBE, LINES, MATRIX, WHOLE, WHOLES, borrowed, compiled, entry
 from streamgp.contract.checks import DUE_BEFORE, FINE, LARGEST, check
 from streamgp.contract.lanes import ADVANCE, LANES, LEARN, PREDICT, TRACK, end_of, first_of
 from streamgp.process.memory import arrive, remember_target
@@ -22,13 +22,7 @@ Array = NDArray
 
 
 def arguments(layout: Layout) -> tuple[Any, ...]:
-    """The types of what a loop takes.
-
-    These are: the records and the buffers of all models; which operations are whose, and these (contract/lanes.py); X;
-    Y (no rows: no targets); conditions of the operations (no rows: none); a line for each row that waits for its target
-    (no rows: none does); out, (columns, n, p), of rows that are predicted; the lane and the operation at which to
-    begin, later than the first where the loop had stopped.
-    """
+    """The types of what a loop takes; where there are no targets, conditions or lines, these have no rows."""
     return layout.type, MATRIX, *LANES, WHOLES, MATRIX, MATRIX, MATRIX, LINES, CUBE, WHOLE, WHOLE
 
 
@@ -44,17 +38,12 @@ def of(
 ) -> Any:
     """The loop of a kind of model, compiled from the text of run() with functions of its own.
 
-    Args:
-        module: in which the loop is.
-        name: of the loop there.
-        layout: of the models.
-        is_overdue: (m, Y, t, conditions, i, kind): whether something has to be done before operation i, on row t.
-        predict: (m, X, t, conditions, i, kind, learned): predict row t, if need be; two numbers that the others get.
-        report: (m, gamma2, t, out): write the prediction of row t.
-        learn: (m, conditions, i, learned, kappa, gamma2): learn the row, if it has a target; a status.
+    These see operation i, on row t: ``is_overdue`` says whether something has to be done before it; ``predict`` returns
+    two numbers that the others get; ``report`` writes the prediction; ``learn`` returns a status.
     """
     made = with_functions(run, {"is_overdue": is_overdue, "predict": predict, "report": report, "learn": learn})
-    made.__module__, made.__name__, made.__qualname__ = module, name, name  # by which Numba's cache tells loops apart
+    made.__module__, made.__name__ = module, name
+    made.__qualname__ = f"{module.removeprefix('streamgp.')}.{name}"  # names the file in Numba's cache
     return entry(*arguments(layout))(made)
 
 
@@ -68,14 +57,14 @@ def never(*_: Any) -> bool:
     return False
 
 
-@inlined
+@compiled
 def report_moments(m: Model, _gamma2: float, t: int, out: Array) -> None:
     """Write means, variances and the noise of row t."""
     for j in range(m.mean_now.size):
         out[0, t, j], out[1, t, j], out[2, t, j] = m.mean_now[j], m.variance_now[j], m.plan.noise
 
 
-@inlined
+@compiled
 def forget_change(m: Model) -> None:
     """The row has not changed anything yet."""
     m.counters.absorbed, m.counters.admitted, m.counters.left = 0, 0, 0
@@ -102,11 +91,11 @@ def run(
     lane: int,
     op: int,
 ) -> tuple[int, int, int]:
-    """Do operations in order.
+    """Do operations in order, from one of a lane on, where the loop had stopped.
 
-    Returns:
-        A status; where rows are refused, before anything has changed, -1 and the row; where something is to be done
-        before an operation, or after it, its lane and its number.
+    The operations are those of contract/lanes.py. Each row that waits for its target has a line in ``kept``; out is
+    (columns, n, p). Returns a status; where rows are refused, before anything has changed, -1 and the row; where
+    something is to be done before an operation, or after it, its lane and its number.
     """
     records, buffers, X, Y = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y)
     conditions, kept, out = borrowed(conditions), borrowed(kept), borrowed(out)

@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.kernels.temporal import DECAY, Block, Component
 from streamgp.settings import FloatArray, Part, Setting, number, positive_vector, switch, whole
 
@@ -135,45 +134,42 @@ class LinearMean(Part):
         ] = None,
     ) -> None:
         self.features, self.names, self.constant, self.gradient = features, names, constant, gradient
-        self._start, self._variance = start, variance
-        if callable(features) and names is None:
-            raise ValueError("features is a function, so names= says how many weights there are and what they are")
+        self._start, self._scales = start, np.sqrt(variance)
         if gradient is not None and not callable(features):
             raise ValueError("gradient is of features that are a function; those of inputs are known: leave it out")
-        if names is not None and callable(features):
-            self._check_count(len(names))
+        if callable(features):
+            if names is None:
+                raise ValueError("features is a function, so names= says how many weights there are and what they are")
+            self.labels(0)
+
+    def labels(self, d: int) -> list[str]:
+        """The names of the weights, for rows of d inputs; what does not go with them is refused."""
+        names = self.names
+        if not callable(self.features):
+            columns = self._columns(d)
+            if columns and max(columns) >= d:
+                raise ValueError(
+                    f"features of the mean has column {max(columns)}, but the rows have {d} inputs, 0 to {d - 1}"
+                )
+            own = ["constant"] * self.constant + [f"x{column}" for column in columns]
+            if names is not None and len(names) != len(own):
+                raise ValueError(f"names of the mean has {len(names)} names, but there are {len(own)} weights")
+            names = names or own
+        assert names is not None
+        for name, given in (("start", self._start), ("variance", self._scales)):
+            if len(given) not in (1, len(names)):
+                raise ValueError(
+                    f"{name} of the mean has {len(given)} values, but there are {len(names)} weights; give 1 or "
+                    f"{len(names)}"
+                )
+        return names
 
     def count(self, d: int) -> int:
-        """The number of weights, for rows of d inputs; columns that they do not have are refused."""
-        if callable(self.features):
-            assert self.names is not None
-            return len(self.names)
-        columns = self._columns(d)
-        k = len(columns) + int(self.constant)
-        if columns and max(columns) >= d:
-            raise ValueError(
-                f"features of the mean has column {max(columns)}, but the rows have {d} inputs, 0 to {d - 1}"
-            )
-        if self.names is not None and len(self.names) != k:
-            raise ValueError(f"names of the mean has {len(self.names)} names, but there are {k} weights")
-        self._check_count(k)
-        return k
-
-    def _check_count(self, k: int) -> None:
-        for name, given in (("start", self._start), ("variance", self._variance)):
-            if len(given) not in (1, k):
-                raise ValueError(
-                    f"{name} of the mean has {len(given)} values, but there are {k} weights; give 1 or {k}"
-                )
+        """The number of weights."""
+        return len(self.labels(d))
 
     def _columns(self, d: int) -> list[int]:
         return list(range(d)) if self.features is None else list(self.features)  # type: ignore[arg-type]
-
-    def labels(self, d: int) -> list[str]:
-        """The names of the weights."""
-        if self.names is not None:
-            return list(self.names)
-        return ["constant"] * self.constant + [f"x{column}" for column in self._columns(d)]
 
     def component(self, d: int) -> Component:
         """The weights as blocks of coordinates that stay as they are (time.py)."""
@@ -181,7 +177,7 @@ class LinearMean(Part):
 
     def scales(self, d: int) -> FloatArray:
         """The prior standard deviations of the weights, (k,)."""
-        return np.sqrt(np.broadcast_to(self._variance, self.count(d)))  # type: ignore[no-any-return]
+        return np.broadcast_to(self._scales, self.count(d))
 
     def start(self, d: int) -> FloatArray:
         """The prior means of the weights, (k, 1) or (k, p)."""
@@ -300,14 +296,3 @@ def differences(function: Rows, X: FloatArray) -> FloatArray:
     width = np.einsum("jnj->jn", above - below)
     found = function(np.concatenate([above, below]).reshape(2 * d * n, d)).reshape(2, d, n, -1)
     return np.ascontiguousarray(((found[0] - found[1]) / width[:, :, None]).transpose(1, 2, 0))
-
-
-class Above(Mapped):
-    """Trajectories above a prior mean."""
-
-    def __init__(self, within: Trajectories, prior: Callable[[FloatArray], FloatArray]) -> None:
-        super().__init__(within)
-        self._prior = prior
-
-    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return np.broadcast_to(self._prior(X), step.mean.shape), np.ones(1), step.noise

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import abc
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Layout, Model, Numbers, opened
-from streamgp.compiled import MATRIX, compile_now, compiled, entry, inlined
+from streamgp.arrays import Model, Numbers
+from streamgp.compiled import compiled
 from streamgp.contract.lanes import ADVANCE, LEARN, TELL, waited, waits
 from streamgp.linalg.vector import copy, dot
-from streamgp.settings import FloatArray, Part, Setting, number, optional, real_matrix, whole
+from streamgp.settings import FloatArray, Part, Setting, instance, number, optional, real_matrix, whole
 from streamgp.vocabulary import (
     PER_INPUT,
     Connectivity,
@@ -160,15 +161,15 @@ class Reservoir(Memory):
         """The fixed weights."""
         rng = np.random.default_rng(self.seed)
         W = _drawn(rng, self.units, self.connectivity)
-        if self.recurrent is None and (radius := self.drawn_radius()) > 0:
-            W *= self.spectral_radius / radius
         W_i = rng.uniform(-self.input_scale, self.input_scale, (self.units, d))
         b = rng.uniform(-self.bias_scale, self.bias_scale, self.units)
         W_b = rng.uniform(-1.0, 1.0, (self.units, p)) * (self.feedback if isinstance(self.feedback, float) else 0.0)
-        if self.recurrent is not None:
-            W = self.recurrent
         if self.recurrent is not None or self.input is not None:
             b = np.zeros(self.units)
+        if self.recurrent is not None:
+            W = self.recurrent
+        elif (radius := self.drawn_radius()) > 0:
+            W *= self.spectral_radius / radius
         if self.input is not None:
             W_i = self.input
         if isinstance(self.feedback, np.ndarray):
@@ -200,7 +201,13 @@ def _radius(units: int, connectivity: float, seed: int) -> float:
     return float(np.max(np.abs(np.linalg.eigvals(W))))
 
 
-ReservoirSetting = Annotated[Reservoir | None, Setting("a Reservoir(...); None: one of the settings that describe it")]
+ReservoirSetting = Annotated[
+    Reservoir | None,
+    Setting(
+        "a Reservoir(...); None: one of the settings that describe it",
+        check=optional(instance(Reservoir, "Reservoir(100)")),
+    ),
+]
 
 
 # What is remembered, and the fixed weights by which it is; a model has these arrays among its own.
@@ -213,8 +220,6 @@ ARRAYS = {
     "bias": "units",
     "feedback": "units outputs",
 }
-
-LAYOUT = Layout(np.dtype([("retention", np.float64)]), np.dtype([("rows_seen", np.int64)]), ARRAYS, {})
 
 
 def sizes(memory: Memory, d: int, p: int) -> dict[str, int]:
@@ -266,7 +271,7 @@ def keep(m: Model, x: Array, seen: Array) -> None:
     copy(x, x.size, window[last])
 
 
-@inlined
+@compiled
 def arrive(m: Model, X: Array, Y: Array, kept: Array, t: int, kind: int) -> bool:
     """Row t is seen and, when advancing, enters the memory; its targets go to y. Whether there is one to learn.
 
@@ -291,7 +296,7 @@ def arrive(m: Model, X: Array, Y: Array, kept: Array, t: int, kind: int) -> bool
     return learned
 
 
-@inlined
+@compiled
 def remember_target(m: Model, X: Array, kept: Array, t: int, kind: int) -> None:
     """The memory may be fed with the last target, or the mean where it is missing."""
     last = True
@@ -308,26 +313,49 @@ def remember_target(m: Model, X: Array, kept: Array, t: int, kind: int) -> None:
                 m.last_target[j] = m.mean_now[j]
 
 
+class Pasts:
+    """What a memory holds, of one sequence at first; each row of the next ones goes on with its own.
+
+    Args:
+        memory: the part.
+        state: has its arrays by name.
+    """
+
+    def __init__(self, memory: Memory, state: Any) -> None:
+        self._memory, self._weights = memory, state
+        self._window, self._units, self._last_target = state.window[None], state.units[None], state.last_target[None]
+
+    def advance(self, X: FloatArray) -> FloatArray:
+        """Advance by rows (n, d), each of a sequence of its own; what is handed over, (n, width)."""
+        memory, weights, past = self._memory, self._weights, self._units
+        if past.size:  # [soh2014] Eq. (1), as look() has it; a sum for each row, whatever other rows there are
+            fed = zip((weights.recurrent, weights.input, weights.feedback), (past, X, self._last_target), strict=True)
+            total = weights.bias + sum((W @ rows[..., None])[..., 0] for W, rows in fed)
+            self._units = (1.0 - memory.retention) * np.tanh(total) + memory.retention * past
+            return np.hstack([self._units, X]) if memory.augment else self._units
+        before = np.broadcast_to(self._window[:, 1:], (len(X), memory.depth - 1, X.shape[1]))
+        self._window = np.ascontiguousarray(np.concatenate([before, X[:, None]], axis=1))
+        seen: FloatArray = self._window.reshape(len(X), -1)
+        return seen
+
+    def recall(self, targets: FloatArray) -> None:
+        """Take the last targets, (n, p)."""
+        self._last_target = targets
+
+
 def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
     """What a memory hands over at every row from its start on: (n, width), or (n, depth, d) of a window.
 
     A reservoir with feedback is fed the targets, and zeros, the prior's mean, where they are missing.
     """
-    compile_now(walk)
-    d = X.shape[1]
-    numbers = Numbers(LAYOUT, sizes(memory, d, Y.shape[1]), {"retention": memory.retention})
-    place(memory, numbers)
-    seen = np.empty((len(X), memory.width(d)))
-    walk(numbers.records, numbers.buffers, X, np.nan_to_num(Y, nan=0.0), seen)
-    return seen.reshape(len(X), memory.depth, d) if memory.depth > 1 else seen
-
-
-@entry(LAYOUT.type, MATRIX, MATRIX, MATRIX, MATRIX)
-def walk(records: Array, buffers: Array, X: Array, Y: Array, seen: Array) -> None:
-    m = opened(records, buffers, 0)
-    last_target = m.last_target
-    for t in range(X.shape[0]):
-        look(m, X[t], seen[t])
-        keep(m, X[t], seen[t])
-        for j in range(Y.shape[1]):
-            last_target[j] = Y[t, j]
+    if not isinstance(memory, Reservoir):
+        before = np.zeros((memory.depth - 1, X.shape[1]))
+        windows: FloatArray = np.lib.stride_tricks.sliding_window_view(np.vstack([before, X]), memory.depth, axis=0)
+        return windows.transpose(0, 2, 1).copy() if memory.depth > 1 else X.copy()
+    weights, Y = memory.weights(X.shape[1], Y.shape[1]), np.nan_to_num(Y, nan=0.0)
+    nothing = {"window": np.zeros((1, X.shape[1])), "units": np.zeros(memory.units), "last_target": np.zeros_like(Y[0])}
+    pasts, seen = Pasts(memory, SimpleNamespace(**weights._asdict(), **nothing)), []
+    for x, y in zip(X, Y, strict=True):
+        seen.append(pasts.advance(x[None])[0])
+        pasts.recall(y[None])
+    return np.array(seen).reshape(len(X), memory.width(X.shape[1]))

@@ -4,44 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.contract import freerun, passing, spacing
+from streamgp.contract import spacing
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
-from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ADVANCE, LEARN, any_of
 from streamgp.contract.model import Ability, Change, Relevance
 from streamgp.contract.prediction import NUMBERS, Prediction
-from streamgp.kernels import SquaredExponential
-from streamgp.kernels.temporal import BesideInputs, Component
-from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
-from streamgp.process import features as feature_kinds
+from streamgp.kernels import Kernel
+from streamgp.kernels.temporal import BesideInputs, Component, components
+from streamgp.process import composed, observation, rare
 from streamgp.process import mean as prior_mean
-from streamgp.process import observation, rare
 from streamgp.process.adapt.sngd import SNGD
-from streamgp.process.budget import Budget
-from streamgp.process.compiled_model import NONE, CompiledModel, Maybe
-from streamgp.process.composed import compose
-from streamgp.process.features import Features, Fourier
-from streamgp.process.forgetting import Forgetting
-from streamgp.process.joint import Draws, Function, Pasts
-from streamgp.process.likelihood import DEFAULT_NOISE, Likelihood, LikelihoodSetting
-from streamgp.process.likelihood import refuse as refuse_targets
-from streamgp.process.mean import LinearMean, Mean, MeanSetting, Weights
-from streamgp.process.memory import Memory
+from streamgp.process.budget import DISCARD, Budget
+from streamgp.process.compiled_model import NONE, CompiledModel
+from streamgp.process.features import DICTIONARY, LINEAR, Features, Fourier
+from streamgp.process.forgetting import BackToPrior, Forgetting
+from streamgp.process.function import Function
+from streamgp.process.likelihood import DEFAULT_NOISE, Likelihood, LikelihoodSetting, chosen, refuse
+from streamgp.process.mean import LinearMean, MeanSetting, Weights
+from streamgp.process.memory import Memory, Window
 from streamgp.process.predictive import TimePrediction
 from streamgp.process.row import LEARNED, SEEN
-from streamgp.process.slopes import slopes
-from streamgp.process.started import fill, plan_of, refuse_outputs, sizes_of
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED
-from streamgp.process.uncertain import moments
-from streamgp.settings import FloatArray, Setting, number, one_of, optional
+from streamgp.settings import FloatArray, Maybe, Setting, instance, number, one_of, optional, positive_vector
 from streamgp.vocabulary import FORMS, Form, Noise, Outputs
 
-Adapt = Annotated[SNGD | None, Setting("SNGD() keeps learning the hyperparameters; None: they stay")]
+Adapt = Annotated[
+    SNGD | None,
+    Setting(
+        "SNGD() keeps learning the hyperparameters; None: they stay",
+        check=optional(instance(SNGD, "SNGD(interval=25)")),
+    ),
+]
 
 
 class OnlineGP(CompiledModel):
@@ -57,21 +56,7 @@ class OnlineGP(CompiledModel):
         ((199,), True)
     """
 
-    _features: Features
-    _budget: Budget
-    _forgetting: Forgetting
-    _adapt: SNGD | None
-    _likelihood: Likelihood
-    _terms: list[Component]  # of the kernel over time
-    _beside: list[Component]  # what has coordinates beside the features: these, and the weights of the mean
-    _linear: LinearMean | None
-    _mean: Mean | None
-    _noise: FloatArray
-    _grows: bool
-    _keeps_rows: bool
-    _least_squares: bool
-    _factored: bool  # in the information form
-    _places: dict[str, int]
+    _beside: list[Component]  # what has coordinates beside the features: the kernel over time, the weights of the mean
     _batch = 1
     _estimate_power = False
     _direct = True
@@ -80,9 +65,21 @@ class OnlineGP(CompiledModel):
 
     def __init__(
         self,
-        features: Annotated[Features, Setting("Basis(kernel), Fourier(...) or Linear(...)")],
+        features: Annotated[
+            Features,
+            Setting(
+                "Basis(kernel), Fourier(...) or Linear(...)",
+                check=instance(Features, "Basis(kernel), Fourier(...) or Linear(...)"),
+            ),
+        ],
         *,
-        memory: Annotated[Memory | None, Setting("Window(depth) or Reservoir(...); None: no memory")] = None,
+        memory: Annotated[
+            Memory | None,
+            Setting(
+                "Window(depth) or Reservoir(...); None: no memory",
+                check=optional(instance(Memory, "Window(3) or Reservoir(50)")),
+            ),
+        ] = None,
         noise: Annotated[
             Noise,
             Setting(
@@ -93,11 +90,17 @@ class OnlineGP(CompiledModel):
         likelihood: LikelihoodSetting = None,
         budget: Annotated[
             Budget | None,
-            Setting("capacity, novelty, absorption and eviction of a growing Basis; None: Budget()"),
+            Setting(
+                "capacity, novelty, absorption and eviction of a growing Basis; None: Budget()",
+                check=optional(instance(Budget, "Budget(capacity=100)")),
+            ),
         ] = None,
         forgetting: Annotated[
             Forgetting | None,
-            Setting("BackToPrior(factor) or Injection(factor), also of half_life=; None: nothing is forgotten"),
+            Setting(
+                "BackToPrior(factor) or Injection(factor), also of half_life=; None: nothing is forgotten",
+                check=optional(instance(Forgetting, "BackToPrior(0.999) or Injection(0.999)")),
+            ),
         ] = None,
         adapt: Adapt = None,
         outputs: Outputs = "shared",
@@ -113,18 +116,40 @@ class OnlineGP(CompiledModel):
         time: BesideInputs = None,
         mean: MeanSetting = None,
     ) -> None:
-        compose(self, features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood, time, mean)
-
-    _compose = compose
+        self._likelihood: Likelihood = chosen(noise, likelihood)
+        noise = self._likelihood.noise
+        self._features, self._memory = features, Window(1) if memory is None else memory
+        self._budget = Budget() if budget is None else budget
+        self._forgetting: Forgetting = BackToPrior(1.0) if forgetting is None else forgetting
+        self._adapt, self._mean = adapt, mean
+        self._linear = mean if isinstance(mean, LinearMean) else None
+        self._terms = self._beside = [] if time is None else components(time)
+        self._shared, self._grows = outputs == "shared", features.kind == DICTIONARY
+        self._least_squares = self._grows and np.ndim(noise) == 0 and noise == 0
+        self._noise: FloatArray = np.zeros(1) if self._least_squares else positive_vector("noise", noise)
+        self._keeps_rows = self._grows and self._budget.removal == DISCARD
+        gaussian = self._likelihood.kind == observation.GAUSSIAN
+        fades = self._forgetting.forgets and not self._forgetting.injects
+        if form is None:  # raw inputs of any size go into Linear, and only the information form takes them
+            form = FORMS[features.kind == LINEAR and gaussian and not (fades or self._terms or self._linear)]
+        self._factored = form == "cholesky"  # in the information form
+        self._recalls, self._observes = self._memory.recalls, self._likelihood.targets
+        if self._observes != "numbers":
+            self._refuse_targets = partial(refuse, self._likelihood)
+        self._needs_time = self._forgetting.half_life > 0 or bool(self._terms)
+        self._direct = self._batch == 1 and gaussian and mean is None and not self._terms
+        self._one_step = adapt is None and self._batch == 1 and not self._forgetting.injects
+        composed.refuse_combinations(self)
+        composed.load(self)
 
     def _start(self, d: int, p: int) -> None:
-        refuse_outputs(self, p)
+        composed.refuse_outputs(self, p)
         before = self._state if self._d is not None and self._beside else None
         self._beside = self._terms + ([] if self._linear is None else [self._linear.component(d)])
         program = self._features.program(self._memory.width(d), self._memory.depth)
-        sizes = sizes_of(self, d, p, program)
-        numbers = Numbers(LAYOUT, sizes, plan_of(self, sizes))
-        fill(self, numbers, program)
+        sizes = composed.sizes_of(self, d, p, program)
+        numbers = Numbers(LAYOUT, sizes, composed.plan_of(self, sizes))
+        composed.fill(self, numbers, program)
         self._place(numbers)
         if before is not None:  # rows have come, but no target
             self._state.clock[SEEN:] = before.clock[SEEN:, :1]
@@ -138,10 +163,8 @@ class OnlineGP(CompiledModel):
             return "forgetting by injection, which bounds eigenvalues"
         return "" if self._batch == 1 else "batch= above 1"
 
-    def _weights_in_use(self) -> int:
-        return rare.weights_in_use(self._numbers)
-
-    def _moment(self) -> Moment | None:
+    @property
+    def _moment(self) -> Moment | None:  # type: ignore[override]
         if not self._terms:
             return None
         if self._d is None:
@@ -154,15 +177,18 @@ class OnlineGP(CompiledModel):
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         if self._direct:
             return super()._pass(ops, X, Y, conditions, kept)
-        if Y is not None and self._observes != "numbers":
+        if Y is not None and self._refuse_targets is not None:
             self._refuse_targets(Y, many=len(X) > 1)
         prior = self._prior_mean(X)
         if Y is not None and prior is not None:
             Y = Y - prior
         if conditions is None and kept is not None and self._linear is not None and any_of(ops, LEARN):
             # The weights of a mean are of no time: a row that waited passes none.
+            advances, seen = ops[:, 1] & ADVANCE != 0, self._state.clock[SEEN, 0]
+            gap = spacing.usual(self._state.spacing) or 1.0
+            times = np.cumsum([-gap if np.isnan(seen) else seen, *gap * advances])[1:]  # of the rows seen by then
             conditions = np.full((len(ops), NOISE + 1), np.nan)
-            conditions[ops[:, 1] & ADVANCE == 0, TIME] = self._state.clock[SEEN, 0]
+            conditions[~advances, TIME] = times[~advances]
         width = 3 if any_of(ops, LEARN) or not self._has_components else len(self._columns)
         columns = np.zeros((width, len(X), self._state.last_target.size))
         if self._linear is not None:  # behind the inputs stand the features of a LinearMean
@@ -184,9 +210,6 @@ class OnlineGP(CompiledModel):
     def _prior_mean(self, X: FloatArray) -> Maybe:
         """What the model says of rows before any data; None: 0."""
         return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)
-
-    def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
-        refuse_targets(self._likelihood, Y, many=many)
 
     def _cannot(self, what: Ability, p: int = 1) -> str:
         if what == "forget":
@@ -224,51 +247,20 @@ class OnlineGP(CompiledModel):
                 "needs its own: learn_one(x, y, time=t), learn_many(X, Y, time=times). To forget by rows use "
                 "forgetting= in place of half_life="
             )
-        clock = np.array([] if self._d is None else self._state.clock[0])
-        rows, before = np.flatnonzero(learned), max(clock[~np.isnan(clock)], default=-np.inf)
-        given = time[rows]
-        where = [f" in row {row}" if many else "" for row in rows]
-        for at in np.flatnonzero(~np.isfinite(given)):
+        newest = -np.inf if self._d is None else np.fmax.reduce(self._state.clock[0], initial=-np.inf)
+        rows, given = np.flatnonzero(learned), time[learned]
+        before = np.concatenate([[newest], given[:-1]])
+        for at in np.flatnonzero(~np.isfinite(given) | (given < before)):
+            where = f" in row {rows[at]}" if many else ""
+            if not np.isfinite(given[at]):
+                raise ValueError(
+                    f"time is missing or not finite{where}, but this model forgets by it; nothing was learned. Give "
+                    "the row its time, or make its target missing"
+                )
             raise ValueError(
-                f"time is missing or not finite{where[at]}, but this model forgets by it; nothing was learned. Give "
-                "the row its time, or make its target missing"
+                f"time goes backwards{where}: {given[at]:.15g} after {before[at]:.15g}; nothing was learned. Sort the "
+                "rows by time, or give a row that comes late the time at which it comes"
             )
-        for at in np.flatnonzero(np.diff(given, prepend=before) < 0):
-            raise ValueError(
-                f"time goes backwards{where[at]}: {given[at]:.15g} after {given[at - 1] if at else before:.15g}; "
-                "nothing was learned. Sort the rows by time, or give a row that comes late the time at which it comes"
-            )
-
-    def _derived(self, X: FloatArray, conditions: Maybe = None) -> Prediction:
-        if self._likelihood.kind != observation.GAUSSIAN:
-            raise ValueError(
-                f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
-            )
-        predicted = self._told(list(passing.predicted(self, X, conditions)))
-        times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
-        by_mean, by_variance = slopes(self, X, self._later(times))
-        if self._mean is not None:
-            by_mean = by_mean + prior_mean.slopes(self._mean, X, by_mean.shape[1])
-        if not self.has_variance:
-            by_variance[:] = np.nan
-        return predicted._with_gradients(by_mean, by_variance)
-
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: Maybe = None) -> Prediction:
-        kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
-        level = self._mean is None or isinstance(self._mean, float)
-        plain = gaussian and self.has_variance and not self._recalls
-        if not (isinstance(kernel, SquaredExponential) and plain and level):
-            return super()._uncertain(X, P, conditions)
-        function, d = Function(self), X.shape[1]
-        named = kernel.hyperparameters(self._state.parameters, d)
-        M, variance = np.diag(np.resize(named["lengthscale"], d) ** -2.0), float(named["variance"])
-        if "factors" in named:
-            M += np.asarray(named["factors"]) @ np.asarray(named["factors"]).T
-        times = self._later(np.full(1, np.nan) if conditions is None else conditions[:, TIME])
-        mean, total = moments(function, X[0], P, M, variance, times)
-        prior = self._prior_mean(X)
-        mean = mean[None] if prior is None else mean[None] + prior
-        return Prediction(mean, np.broadcast_to(total, mean.shape), np.broadcast_to(function.noise, mean.shape))
 
     @property
     def _has_components(self) -> bool:
@@ -286,32 +278,14 @@ class OnlineGP(CompiledModel):
             return Prediction(*columns)
         if len(columns) == len(self._likelihood.names):
             return self._likelihood.predicted(columns)
-        named = {
-            name: Prediction(mean, variance, 0.0 * variance)
-            for name, mean, variance in zip(
-                ("inputs", *(term.name for term in self._beside)), columns[3::2], columns[4::2], strict=True
-            )
-        }
+        names = "inputs", *(term.name for term in self._beside)
+        parts = zip(names, columns[3::2], columns[4::2], strict=True)
+        named = {name: Prediction(mean, variance, 0.0 * variance) for name, mean, variance in parts}
         mean, variance, noise = columns[:3]
         return TimePrediction(mean, variance, noise, named)
 
-    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        within, mean = Draws(self, count, steps), self._mean
-        return within if mean is None else prior_mean.Above(within, lambda X: prior_mean.values(mean, X, self._p or 1))
-
-    def _joint(self, X: FloatArray, conditions: Maybe = None) -> JointPrediction:
-        if not self.has_variance:
-            return super()._joint(X)
-        times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
-        joint = Function(self).prediction(Pasts(self, len(X)).advance(X), self._later(times), X)
-        prior = self._prior_mean(X)
-        return joint if prior is None else joint.mapped(prior, 1.0, joint.noise)
-
-    def _later(self, times: FloatArray) -> FloatArray:
-        """Times at which to predict: NaN is a usual spacing after the last row."""
-        if (moment := self._moment()) is None:
-            return times
-        return np.where(np.isnan(times), moment.one_later, times)
+    def _analysis(self) -> Function:
+        return Function(self)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, above = super()._last_row()
@@ -334,7 +308,7 @@ class OnlineGP(CompiledModel):
     def size(self) -> int:
         if self._d is None:
             return 0 if self._features.points is None else len(self._features.points)
-        return self._weights_in_use()
+        return rare.weights_in_use(self._numbers)
 
     @property
     def basis(self) -> FloatArray:
@@ -360,7 +334,8 @@ class OnlineGP(CompiledModel):
         if isinstance(parts, Fourier) and parts.lengthscale is not None:
             named["lengthscale"] = _plain(parts.lengthscale)  # fixed: it is in the frequencies
         if self._terms:
-            named |= {f"time.{name}": value for name, value in temporal_hyperparameters(self._settings["time"]).items()}
+            kernel: Kernel = self._settings["time"]
+            named |= {f"time.{name}": value for name, value in kernel.hyperparameters(kernel.values(1), 1).items()}
         return named
 
     @property
@@ -375,13 +350,14 @@ class OnlineGP(CompiledModel):
         first = last - len(scales)
         mean = linear.start(d) + scales[:, None] * function.mu[first:last]
         covariance = function.power[:, None, None] * function.S[:, first:last, first:last] * np.outer(scales, scales)
-        names = linear.labels(d)
-        return Weights(
-            names, mean[:, 0] if self._shape.scalar else mean, covariance if len(covariance) > 1 else covariance[0]
+        mean, covariance = (
+            mean[:, 0] if self._shape.scalar else mean,
+            covariance if len(covariance) > 1 else covariance[0],
         )
+        return Weights(list(linear.labels(d)), mean, covariance)
 
     def relevance(self) -> Relevance:
-        if self._features.kind == feature_kinds.LINEAR:
+        if self._features.kind == LINEAR:
             return super().relevance()
         if self._d is None:
             raise ValueError("the relevance of inputs is known once the first row has come")

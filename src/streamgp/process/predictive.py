@@ -10,6 +10,7 @@ import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -73,18 +74,14 @@ class StudentTLaw(Law):
         return self._by_rows(_student_t_crps, y - p.mean, p)
 
     def log_density(self, p: Any, y: FloatArray) -> Any:
-        return _log_density(observation.STUDENT_T, self.dof, y, p.mean, p.variance, p.scale**2)
+        return _by_rows(partial(_log_density, observation.STUDENT_T, self.dof), y, p.mean, p.variance, p.scale**2)
 
     def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         latent = p.mean + np.sqrt(p.variance) * rng.standard_normal(shape)
         return latent + p.scale * rng.standard_t(self.dof, shape)
 
     def _by_rows(self, function: Callable[..., FloatArray], first: Any, p: Any) -> FloatArray:
-        """function(first, variance, scale, dof), some rows at a time."""
-        shape = np.broadcast_shapes(np.shape(first), np.shape(p.mean))
-        flat = [np.broadcast_to(part, shape).ravel() for part in (first, p.variance, p.scale)]
-        blocks = [slice(b, b + ROWS_AT_ONCE) for b in range(0, max(flat[0].size, 1), ROWS_AT_ONCE)]
-        return np.concatenate([function(*(part[b] for part in flat), self.dof) for b in blocks]).reshape(shape)
+        return _by_rows(partial(function, dof=self.dof), first, p.variance, p.scale)
 
 
 class StudentTPrediction(Prediction[Values]):
@@ -102,11 +99,6 @@ class StudentTPrediction(Prediction[Values]):
 
     def __init__(self, mean: Values, variance: Values, scale: Values, dof: float, **beside: Any) -> None:
         self._fill(StudentTLaw(dof), {"mean": mean, "variance": variance, "scale": scale}, beside)
-
-    @classmethod
-    def of(cls, mean: Any, variance: Any, scale: Any, dof: float) -> Self:
-        """Return the prediction of a function with this mean and variance."""
-        return cls(mean, variance, scale, dof)
 
     @property
     def noise(self) -> Values:  # type: ignore[override]  # follows from the scale
@@ -131,7 +123,7 @@ class DiscreteLaw(Law, abc.ABC):
 
     def log_density(self, p: Any, y: FloatArray) -> Any:
         known = np.where(self.possible(y), y, np.nan)
-        result = _log_density(self.kind, 1.0, known, p.latent.mean, p.latent.variance, 1.0)
+        result = _by_rows(partial(_log_density, self.kind, 1.0), known, p.latent.mean, p.latent.variance, 1.0)
         return np.where(np.isnan(known) & ~np.isnan(y), -np.inf, result)
 
     def interval(self, p: Any, level: float) -> tuple[Any, Any]:
@@ -174,13 +166,16 @@ class CountLaw(DiscreteLaw):
         return (y >= 0) & (y <= MOST_COUNTS) & (np.floor(y) == y)
 
     def quantile(self, p: Any, q: FloatArray) -> Any:
-        return self._by_counts(_quantile, q, p)
+        return _by_rows(_quantile, q, p.latent.mean, np.sqrt(p.latent.variance))
 
     def tails(self, p: Any, y: FloatArray) -> tuple[Any, Any]:
-        return self._by_counts(_at_most, np.floor(y), p), self._by_counts(_more_than, np.ceil(y) - 1.0, p)
+        of_rate = p.latent.mean, np.sqrt(p.latent.variance)
+        return _by_rows(_at_most, np.floor(y), *of_rate), _by_rows(
+            partial(_at_most, more=True), np.ceil(y) - 1.0, *of_rate
+        )
 
     def crps(self, p: Any, y: FloatArray) -> Any:
-        return self._by_counts(_count_crps, y, p)
+        return _by_rows(_count_crps, y, p.latent.mean, np.sqrt(p.latent.variance))
 
     def sample(self, p: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         drawn = p.latent.mean + np.sqrt(p.latent.variance) * rng.standard_normal(shape)
@@ -188,13 +183,6 @@ class CountLaw(DiscreteLaw):
             rate = np.exp(drawn)
         few = rng.poisson(np.minimum(rate, MOST_COUNTS)).astype(np.float64)
         return np.where(rate < MOST_COUNTS, few, np.round(rate))
-
-    def _by_counts(self, function: Callable[..., FloatArray], first: FloatArray, p: Any) -> FloatArray:
-        """function(first, mean, standard deviation) of the log rate, row by row."""
-        shape = np.broadcast_shapes(np.shape(first), np.shape(p.mean))
-        parts = first, p.latent.mean, np.sqrt(p.latent.variance)
-        flat = (np.broadcast_to(part, shape).ravel().astype(np.float64) for part in parts)
-        return function(*flat).reshape(shape)
 
 
 class LatentPrediction(Prediction[Values]):
@@ -334,18 +322,12 @@ def _count_crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     return result
 
 
-def _at_most(k: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
-    """P(count <= k), which is P(f < log G) with a gamma variable G of shape k + 1."""
-    return _beside(k, mean, std, pdtr, 1.0)
+def _at_most(k: FloatArray, mean: FloatArray, std: FloatArray, *, more: bool = False) -> FloatArray:
+    """P(count <= k), or P(count > k).
 
-
-def _more_than(k: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
-    """P(count > k)."""
-    return _beside(k, mean, std, pdtrc, -1.0)
-
-
-def _beside(k: FloatArray, mean: FloatArray, std: FloatArray, poisson: Any, sign: float) -> FloatArray:
-    """The mass of a count on one side of k: of f and the gamma variable the narrower one is integrated."""
+    The former is P(f < log G) with a gamma variable G of shape k + 1; of f and G the narrower one is integrated.
+    """
+    poisson, sign = (pdtrc, -1.0) if more else (pdtr, 1.0)
     whole_k = np.maximum(k, 0.0)
     width = 1.0 / np.sqrt(whole_k + 1.0)
     z = np.arange(-8.5, 8.6, 0.25)
@@ -359,12 +341,19 @@ def _beside(k: FloatArray, mean: FloatArray, std: FloatArray, poisson: Any, sign
     return np.asarray(np.where(k < 0.0, 0.5 - 0.5 * sign, inside))
 
 
-def _log_density(kind: int, dof: float, y: FloatArray, *parts: Any) -> Any:
-    shape = np.broadcast_shapes(y.shape, *(np.shape(part) for part in parts))
-    y, mean, variance, noise = (
-        np.asarray(np.broadcast_to(part, shape), dtype=np.float64).reshape(-1, 1) for part in (y, *parts)
-    )
-    out = np.empty(y.shape)
+def _log_density(
+    kind: int, dof: float, y: FloatArray, mean: FloatArray, variance: FloatArray, noise: FloatArray
+) -> FloatArray:
+    """The log density of observations around a function with a mean and a variance, with a noise."""
+    out = np.empty((len(y), 1))
     compile_now(observation.log_densities)
-    observation.log_densities(kind, dof, y, mean, variance, noise, out)
-    return out.reshape(shape)
+    observation.log_densities(kind, dof, y[:, None], mean[:, None], variance[:, None], noise[:, None], out)
+    return out[:, 0]
+
+
+def _by_rows(function: Callable[..., FloatArray], *parts: Any) -> FloatArray:
+    """function(*parts) of numbers of rows in one array each, some rows at a time."""
+    shape = np.broadcast_shapes(*map(np.shape, parts))
+    flat = [np.broadcast_to(part, shape).ravel().astype(np.float64) for part in parts]
+    blocks = [slice(b, b + ROWS_AT_ONCE) for b in range(0, max(flat[0].size, 1), ROWS_AT_ONCE)]
+    return np.concatenate([function(*(part[b] for part in flat)) for b in blocks]).reshape(shape)

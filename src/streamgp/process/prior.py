@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import decoded, described, packed, read, unpacked, write
 from streamgp.process.likelihood import DEFAULT_NOISE
-from streamgp.settings import FloatArray, Part, Setting, whole
+from streamgp.settings import FloatArray, Part, Setting, instance, optional, whole
 
 NAMES = "lengthscale", "variance", "noise"
 
@@ -103,15 +103,7 @@ class Prior(Part):
         return f"Prior({len(self.shares)} candidates, start {start})"
 
 
-def checked(name: str, value: Any) -> Prior | None:
-    """A prior or None."""
-    if value is not None and not isinstance(value, Prior):
-        raise TypeError(
-            f"{name} must be a Prior, such as Prior.load(path) or what fleet.tune(X, Y) returns; got {value!r}"
-        )
-    return value
-
-
+checked = optional(instance(Prior, "Prior.load(path) or what fleet.tune(X, Y) returns"))
 PriorSetting = Annotated[
     Prior | None,
     Setting(

@@ -17,10 +17,10 @@ from streamgp.contract.lanes import ALONE, LEARN, ONE, PREDICT, Lanes
 from streamgp.kernels.program import Program
 from streamgp.linalg.dense import factorize, inverse, product, solve, solve_transposed, subtract_gram, symmetric
 from streamgp.process import features
-from streamgp.process.adapt.move import finish_interval
+from streamgp.process.adapt import move
 from streamgp.process.posterior import COVARIANCE_NOISE
 from streamgp.process.row import HALVINGS, LEARNED, MOST_HALVINGS
-from streamgp.process.state import ABSORBED, GATHERING, outputs_of
+from streamgp.process.state import ABSORBED, outputs_of
 from streamgp.settings import FloatArray
 
 EPS = np.finfo(np.float64).eps
@@ -29,17 +29,7 @@ EPS = np.finfo(np.float64).eps
 def go_on(
     run: Any, numbers: Numbers, lanes: Lanes, given: tuple[Any, ...], status: int, lane: int, at: int
 ) -> tuple[int, int]:
-    """Do what is due where a loop has stopped, and let it go on until all is done; a status, and the row at fault.
-
-    Args:
-        run: the loop.
-        numbers: of one model, or of all.
-        lanes: which operations are whose.
-        given: to the loop.
-        status: with which it stopped.
-        lane: in which.
-        at: before which operation, or after which.
-    """
+    """Do what is due where a loop has stopped, and let it go on until all is done; a status, and the row at fault."""
     ops, X, Y, conditions, kept, out = given[-6:]
     told: dict[int, FloatArray] = {}
     while status in (DUE_BEFORE, DUE_AFTER):
@@ -90,8 +80,8 @@ def settle(numbers: Numbers) -> None:
         counters["rows_since_check"] = 0
         for j in range(plan["covariances"]):
             inflate(numbers, j, 1.0)
-    if plan["theta"] > 0 and counters["phase"] == GATHERING and counters["phase_rows"] >= plan["interval"]:
-        finish_interval(numbers)
+    if plan["theta"] > 0:
+        move.go_on(numbers)
 
 
 @np.errstate(all="ignore")

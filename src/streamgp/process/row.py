@@ -11,7 +11,7 @@ from streamgp.arrays import Model
 from streamgp.compiled import compiled
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.lanes import LEARN
-from streamgp.process import posterior
+from streamgp.process import observation, posterior
 
 Array = NDArray
 
@@ -36,6 +36,12 @@ def noise_of(own: float, conditions: Array, t: int, j: int) -> float:
 
 
 @compiled
+def outputs_from(m: Model, j: int) -> tuple[int, int]:
+    """The outputs that have covariance j, from the first to before the last: one, or all where they share it."""
+    return (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+
+
+@compiled
 def decay(s: float) -> tuple[float, float]:
     """A and I - A A' of coordinates that decay by e^-s: of Matern 1/2 over time, and of all that is forgotten."""
     return np.exp(-s), -np.expm1(-2.0 * s)
@@ -47,7 +53,7 @@ def meet(m: Model, conditions: Array, t: int) -> None:
     y, own, noise = m.y, m.noise, m.noise_now
     scale, fresh, mean_scale = m.scale, m.fresh, m.mean_scale
     for j in range(m.plan.covariances):
-        noise[j] = noise_of(own[j], conditions, t, j)
+        noise[j] = 1.0 if m.plan.least_squares else noise_of(own[j], conditions, t, j)
         scale[j], fresh[j], mean_scale[j] = m.plan.covariance_scale, m.plan.covariance_fresh, m.plan.mean_scale
         if m.plan.half_life > 0.0 and conditions.shape[0] > 0 and not (np.isnan(y[j]) and m.plan.temporal == 0):
             clock, before, time = m.clock, m.clock_before, conditions[t, TIME]
@@ -68,6 +74,24 @@ def put_back(m: Model, j: int) -> None:
     if m.plan.half_life > 0.0 and m.scale[j] != 1.0:  # 1: it is forgotten already
         clock, before = m.clock, m.clock_before
         clock[LEARNED, j], clock[HALVINGS, j] = before[LEARNED, j], before[HALVINGS, j]
+
+
+@compiled
+def noise_learned(m: Model, j: int, v: float) -> float:
+    """The noise with which target j is learned, v the function's variance; what is not Gaussian becomes so here."""
+    if m.plan.likelihood == observation.GAUSSIAN:
+        return m.noise_now[j]  # type: ignore[no-any-return]
+    return observation.as_gaussian(m, j, m.mean_scale[j] * m.mean_now[j], v, m.noise_now[j])
+
+
+@compiled
+def learn_targets(m: Model, j: int, gain: float, n: int) -> None:
+    """The posterior of covariance j, with n coordinates, forgets and learns, with gain = 1 / s."""
+    first, last = outputs_from(m, j)
+    for o in range(first, last):
+        e = m.y[o] - m.mean_scale[j] * m.mean_now[o]
+        posterior.learn_mean(m.mu, o, m.mean_scale[j], m.h[j], e * gain, n)
+    posterior.learn_covariance(m.covariance[j], m.scale[j], m.fresh[j], m.h[j], gain, n)
 
 
 @compiled
@@ -101,9 +125,9 @@ def go_back(m: Model, j: int, factor: float, n: int) -> None:
 
     These are the n weights. A kernel over time forgets by itself; its coordinates keep their share of what is common.
     """
-    first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+    first, last = outputs_from(m, j)
     S, mu, q = m.covariance[j], m.mu, m.plan.temporal
-    variances, inverse = m.weight_variance, m.inverse_diagonal
+    variances, inverse, power, residual = m.weight_variance, m.inverse_diagonal, m.power, m.residual
     posterior.mix_with_prior(S[q:, q:], 1.0 - factor, n)
     for i in range(q, q + n):
         for c in range(q):
@@ -113,13 +137,6 @@ def go_back(m: Model, j: int, factor: float, n: int) -> None:
     if variances.shape[0] > 0:
         for i in range(n):
             variances[j, i] = factor * variances[j, i] + (1.0 - factor) * inverse[i]
-    fade(m, j, factor)
-
-
-@compiled
-def fade(m: Model, j: int, factor: float) -> None:
-    """Keep a part of the sums over the rows learned for covariance j."""
-    power, residual = m.power, m.residual
     for i in range(2):
         power[i, j] *= factor
         residual[i, j] *= factor

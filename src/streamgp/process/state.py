@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from streamgp.arrays import MOST, Layout
+from streamgp.arrays import MOST, Layout, fields
 from streamgp.process import memory
 
 Process = Any  # an OnlineGP, where a part of it is handed the whole
@@ -18,84 +16,40 @@ NOTHING, ABSORBED, ADMITTED, REPLACED = range(4)
 SETTLING, GATHERING, RESTING, STOPPED = range(4)
 
 # Fixed when the first row arrives.
-PLAN = np.dtype(
-    [
-        ("outputs", np.int64),
-        ("covariances", np.int64),  # 1, or one for each output
-        ("shared", np.int64),  # whether there is one, and the outputs of a row are missing together
-        ("weights", np.int64),  # of features of fixed number; room for those of a growing basis
-        ("temporal", np.int64),  # coordinates beside the features: of the kernel over time, then the mean's; 0: none
-        ("mean_weights", np.int64),  # of a LinearMean: the last of those coordinates
-        ("features", np.int64),  # which kind
-        ("feedback", np.int64),  # whether the memory is fed with targets
-        ("retention", np.float64),
-        ("jitter", np.float64),
-        ("weight_scale", np.float64),  # of linear features: standard deviation of a weight
-        ("factored", np.int64),  # information form
-        ("least_squares", np.int64),  # no noise: S stands for S / noise
-        ("batch", np.int64),
-        ("capacity", np.int64),
-        ("novelty", np.float64),
-        ("absorb", np.int64),
-        ("evict", np.int64),
-        ("removal", np.int64),
-        ("covariance_scale", np.float64),  # forgetting by rows: S <- covariance_scale S + covariance_fresh I
-        ("covariance_fresh", np.float64),
-        ("mean_scale", np.float64),
-        ("half_life", np.float64),  # forgetting by the time between rows instead; 0: by rows
-        ("injects", np.int64),
-        ("check_every", np.int64),  # rows after which injected uncertainty is compared with the prior; 0: never
-        ("power", np.int64),  # whether the power of the signal is estimated
-        ("likelihood", np.int64),  # which kind
-        ("dof", np.float64),  # degrees of freedom of Student-t noise
-        ("theta", np.int64),  # hyperparameters that adapt; 0: none
-        ("interval", np.int64),
-        ("rest", np.int64),
-        ("per_row", np.int64),
-        ("patience", np.int64),
-        ("rebuild", np.int64),
-        ("rate", np.float64),
-        ("decay", np.float64),
-        ("longest", np.float64),
-        ("tolerance", np.float64),
-        ("damping", np.float64),
-        # Where functions are that loops call by their address (compiled.apart); 0: the model never does.
-        ("kernel_values", np.int64),
-        ("as_gaussian", np.int64),
-        ("before_learning", np.int64),
-        ("after_learning", np.int64),
-        ("arrive", np.int64),
-        ("pass_time", np.int64),
-        ("report_components", np.int64),
-    ]
+PLAN = fields(
+    "outputs covariances "  # 1 covariance, or one for each output
+    "shared "  # whether there is one, and the outputs of a row are missing together
+    "weights "  # of features of fixed number; room for those of a growing basis
+    "temporal "  # coordinates beside the features: of the kernel over time, then the mean's; 0: none
+    "mean_weights "  # of a LinearMean: the last of those coordinates
+    "features likelihood "  # which kinds
+    "feedback "  # whether the memory is fed with targets
+    "factored "  # information form
+    "least_squares "  # no noise: S stands for S / noise
+    "batch capacity absorb evict removal injects "
+    "check_every "  # rows after which injected uncertainty is compared with the prior; 0: never
+    "power "  # whether the power of the signal is estimated
+    "theta "  # hyperparameters that adapt; 0: none
+    "interval rest patience rebuild "
+    # Where functions are that loops call by their address (compiled.apart); 0: the model never does.
+    "kernel_values as_gaussian before_learning arrive pass_time report_components",
+    "retention jitter novelty "
+    "weight_scale "  # of linear features: standard deviation of a weight
+    "covariance_scale covariance_fresh mean_scale "  # forgetting by rows: S <- covariance_scale S + covariance_fresh I
+    "half_life "  # forgetting by the time between rows instead; 0: by rows
+    "dof "  # degrees of freedom of Student-t noise
+    "rate decay longest tolerance damping",
 )
 
 # What changes row by row.
-COUNTERS = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "rows_seen",
-            "points",  # basis points in use
-            "change",
-            "evictions",  # points that left at the last row
-            "refreshed",  # the point whose scores were computed anew last
-            "rows_since_check",
-            "capped_directions",
-            "negative_residuals",
-            "skipped_rows",
-            "unresolved_rows",
-            "indistinct_points",
-            "reduced_steps",
-            "phase",
-            "phase_rows",
-            "moves",
-            "calm",
-            "rows_adapted",
-            "path_points",
-            "path_stride",
-        )
-    ]
+COUNTERS = fields(
+    "rows_seen "
+    "points "  # basis points in use
+    "change "
+    "evictions "  # points that left at the last row
+    "refreshed "  # the point whose scores were computed anew last
+    "rows_since_check capped_directions negative_residuals skipped_rows unresolved_rows indistinct_points "
+    "reduced_steps phase phase_rows moves calm rows_adapted path_points path_stride"
 )
 
 STATE = memory.ARRAYS | {
@@ -149,12 +103,11 @@ WORK = {
     "sine": "coordinates",
     "carried": "coordinates",
     "kernel_value": "1",  # k(x, z) of one pair
+    "kernel_scratch": "kernel_scratch",
+    # Of gradients (adapt/gradient.py), where hyperparameters adapt.
     "prepared": "1",  # whether the derivatives are those of the present basis and hyperparameters
     "derivatives": "derivatives points points",  # of K on the frozen basis
     "growth": "derivatives",  # of the mean prior variance
-    "kernel_scratch": "kernel_scratch",
-    # Of a row's gradient (adapt/gradient.py), where hyperparameters adapt.
-    "order": "theta integers",  # in which derivatives are computed
     "slopes": "2 adapted_outputs theta",
     "by_mean": "adapted_outputs",
     "d_k": "derivatives adapted",
@@ -165,7 +118,6 @@ WORK = {
     "old_h": "adapted_coordinates",
     "g": "adapted",  # R^-1 (h - phi)
     "u": "adapted",  # dK g
-    "unit": "theta",
     # Of the kernel over time (process/time.py): its blocks, their features, and their steps for the time elapsed.
     # The weights of a mean are blocks that stay; their features are those of the row.
     "table": "blocks 5",

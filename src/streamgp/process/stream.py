@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import WHOLE_TRIPLE, caller, compiled, inlined
+from streamgp.compiled import WHOLE_TRIPLE, caller, compiled
 from streamgp.contract.checks import DUE_AFTER, FINE
 from streamgp.contract.lanes import ADVANCE, PREDICT
 from streamgp.linalg.vector import copy
@@ -23,46 +23,39 @@ ARGUMENTS = loop.arguments(LAYOUT)  # X has the features of a LinearMean behind 
 run_at = caller(WHOLE_TRIPLE, ARGUMENTS)
 
 
-@inlined
+@compiled
 def is_predicted(m: Model) -> bool:
     """Whether the row seen was the last to be predicted, and nothing has been learned since."""
-    seen, predicted = m.seen, m.predicted
-    last = m.last_prediction
+    seen, predicted, last = m.seen, m.predicted, m.last_prediction
     same = bool(last[0] == 1.0) and (m.plan.temporal == 0 or bool(last[3] == m.now[AT]))
     for j in range(seen.size):
         same = same and seen[j] == predicted[j]
     return same
 
 
-@inlined
+@compiled
 def note_predicted(m: Model, kappa: float, gamma2: float) -> None:
     """Nothing but the work space remembers a prediction: the model is as it was."""
-    seen, last = m.seen, m.last_prediction
-    copy(seen, seen.size, m.predicted)
+    last = m.last_prediction
+    copy(m.seen, m.seen.size, m.predicted)
     last[0], last[1], last[2] = 1.0, kappa, gamma2
     if m.plan.temporal > 0:
         last[3] = m.now[AT]
 
 
-@inlined
+@compiled
 def report(m: Model, gamma2: float, t: int, out: Array) -> None:
     """Write the prediction of row t: means, variances, noises; components where there is room for them.
 
     An estimated signal power scales variances and noises.
     """
-    mean, variance, noise = m.mean_now, m.variance_now, m.noise
-    power, several = m.power, m.plan.covariances > 1
+    power = m.power
     for o in range(m.plan.outputs):
-        j = o if several else 0
+        j = o if m.plan.covariances > 1 else 0
         scale = power[0, j] / power[1, j] if m.plan.power and power[1, j] > 0.0 else 1.0
-        out[0, t, o], out[1, t, o], out[2, t, o] = mean[o], scale * variance[j], scale * noise[j]
+        out[0, t, o], out[1, t, o], out[2, t, o] = m.mean_now[o], scale * m.variance_now[j], scale * m.noise[j]
     if out.shape[0] > 3:
-        time.report_components(m, weights_in_use(m), gamma2, t, out)
-
-
-@compiled
-def weights_in_use(m: Model) -> int:
-    return m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights  # type: ignore[no-any-return]
+        time.report_components(m, features.weights_in_use(m), gamma2, t, out)
 
 
 # What stands for the functions of a kind in the text.
@@ -94,7 +87,9 @@ def learn(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamm
     if m.plan.theta > 0:
         sngd.before_learning(m)
     learn_seen(m, kappa, gamma2)
-    due = m.plan.check_every > 0 and m.counters.rows_since_check >= m.plan.check_every
+    if m.plan.check_every > 0:
+        m.counters.rows_since_check += 1
+    due = 0 < m.plan.check_every <= m.counters.rows_since_check
     if m.plan.theta > 0:
         due = sngd.after_learning(m) or due
     return DUE_AFTER if due else FINE
@@ -103,7 +98,7 @@ def learn(m: Model, conditions: Array, i: int, learned: bool, kappa: float, gamm
 def _of(kind: Any) -> dict[str, Any]:
     """The functions of the loop over processes with features of one kind, whose predict() and learn() these are."""
     own = {"predict_seen": kind.predict, "learn_seen": kind.learn}
-    around = {one.__name__: inlined(loop.with_functions(one, own)) for one in (predict, learn)}
+    around = {one.__name__: compiled(loop.with_functions(one, own)) for one in (predict, learn)}
     return {"is_overdue": is_overdue, "report": report} | around
 
 

@@ -13,39 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, lapack, solve_triangular
 
 from streamgp.compiled import CUBE, MATRIX, NUMBER, VECTOR, compiled, entry
-from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, MATERN52, TREND, WIDE
+from streamgp.kernels.temporal import DECAY, HARMONIC, LONGEST_GAP, MATERN32, TREND, WIDE
+from streamgp.linalg.dense import factorize, inverse, outer, solve, solve_transposed, symmetric
 from streamgp.linalg.vector import copy, dot
-from streamgp.process.time import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, rotate, steps
+from streamgp.process.time import FREQUENCY, KIND, RATE, SIZES, START, rotate, step, steps
 from streamgp.settings import FloatArray
 
 Array = NDArray
 
-
-@compiled
-def step_slope(kind: int, A: Array, s: float, dA: Array, dQ: Array) -> None:
-    """d A / d s and d Q / d s of one block, s = rate dt."""
-    size = SIZES[kind]
-    if kind == DECAY or kind == HARMONIC:
-        for i in range(size):
-            for j in range(size):
-                dA[i, j], dQ[i, j] = -A[i, j], 0.0
-            dQ[i, i] = 2.0 * np.exp(-2.0 * s)
-    elif kind == TREND:
-        dA[0, 0] = dA[1, 1] = dA[1, 0] = 0.0
-        dA[0, 1] = 1.0 if s < LONGEST_GAP else 0.0  # a longer gap adds nothing
-        dQ[0, 0], dQ[1, 1] = dA[0, 1] * 3.0 * s * s / (WIDE * WIDE), dA[0, 1] * 3.0 / (WIDE * WIDE)
-        dQ[0, 1] = dQ[1, 0] = dA[0, 1] * 3.0 * s / (WIDE * WIDE)
-    else:  # A = exp(s (N - I)), Q = I - A A'
-        N = N32 if kind == MATERN32 else N52
-        for i in range(size):
-            for j in range(size):
-                dA[i, j] = dot(N[i], A[:, j], size) - A[i, j]
-        for i in range(size):
-            for j in range(size):
-                dQ[i, j] = -dot(dA[i], A[j], size) - dot(A[i], dA[j], size)
+# Of log(rate): differences of the fourth order lose h^4 / 30 of the fifth derivative, and eps / h by rounding.
+STEP = 1e-3
+# A function of x (1 + i h) has its slope by log(x) as its imaginary part over h, without a difference.
+IMAGINARY = 1e-20
 
 
 @compiled
@@ -59,18 +40,17 @@ def gather(table: Array, left: Array, right: Array, out: Array) -> None:
 
 
 @compiled
-def add_rates(
-    table: Array, dt: float, A: Array, A_bar: Array, Q_bar: Array, dA: Array, dQ: Array, rates: Array
-) -> None:
-    """Add d / d log(rate) of every block, by way of its A and Q for the time dt."""
+def add_rates(table: Array, dt: float, A_bar: Array, Q_bar: Array, A: Array, Q: Array, rates: Array) -> None:
+    """Add d / d log(rate) of every block, by way of its A and Q for the time dt: differences of the fourth order."""
     for b in range(table.shape[0]):
-        kind, s = int(table[b, KIND]), table[b, RATE] * dt
-        step_slope(kind, A[b], s, dA, dQ)
-        total, size = 0.0, SIZES[kind]
-        for i in range(size):
-            for j in range(size):
-                total += A_bar[b, i, j] * dA[i, j] + Q_bar[b, i, j] * dQ[i, j]
-        rates[b] += s * total
+        kind = int(table[b, KIND])
+        for k in range(-2, 3):
+            step(kind, table[b, RATE] * np.exp(k * STEP), table[b, FREQUENCY], dt, A, Q)
+            total, weight = 0.0, 8.0 * k if abs(k) == 1 else -0.5 * k
+            for i in range(SIZES[kind]):
+                for j in range(SIZES[kind]):
+                    total += A_bar[b, i, j] * A[i, j] + Q_bar[b, i, j] * Q[i, j]
+            rates[b] += weight * total / (12.0 * STEP)
 
 
 def room_of(table: FloatArray, n: int, p: int, q: int) -> tuple[FloatArray, ...]:
@@ -107,7 +87,7 @@ def regular(
     V_bar: Array,
     V_old: Array,
     M_bar: Array,
-    slopes: Array,
+    one_block: Array,
     of_rank: Array,
     of_width: Array,
 ) -> tuple[float, float]:
@@ -227,7 +207,7 @@ def regular(
                     for k in range(2):
                         A_bar[b, i, k] += 2.0 * M_bar[r + i, r + j] * A[b, j, k]
             r += 2
-    add_rates(table, dt, A, A_bar, Q_bar, slopes[0], slopes[1], rates)
+    add_rates(table, dt, A_bar, Q_bar, one_block[0], one_block[1], rates)
     return value, s_bar
 
 
@@ -237,7 +217,7 @@ class Shared(NamedTuple):
     Args:
         blocks: their places in the table.
         shape: (n, n), which all of them have, and slope, its derivative by the logarithm of their rate.
-        rows: (n, blocks); of harmonics (n, 2 blocks), cosines and then sines.
+        rows: (n, 2 blocks), cosines and then sines of what turns; what does not has an angle of 0.
     """
 
     blocks: NDArray[np.int64]
@@ -248,84 +228,63 @@ class Shared(NamedTuple):
 
 def shared(table: FloatArray, h: FloatArray, gaps: FloatArray) -> Iterator[Shared]:
     """The blocks of a kernel over time at rows, each a gap after the one before it."""
-    times = np.cumsum(gaps)
-    lags, start = np.abs(times[:, None] - times), table[:, START].astype(int)
-    fading = np.isin(table[:, KIND], (DECAY, HARMONIC))
-    for rate in np.unique(table[fading, RATE]):
-        blocks = np.flatnonzero(fading & (table[:, RATE] == rate))
-        angles = np.outer(times, table[blocks, FREQUENCY])
-        a = np.exp(-rate * lags)
+    kinds = np.where(table[:, KIND] == HARMONIC, DECAY, table[:, KIND])
+    for kind, rate in np.unique(np.column_stack([kinds, table[:, RATE]]), axis=0):
+        blocks = np.flatnonzero((kinds == kind) & (table[:, RATE] == rate))
         # cos w(t - u) = cos wt cos wu + sin wt sin wu
-        yield Shared(
-            blocks, a, -rate * lags * a, np.hstack([h[start[blocks]] * part(angles) for part in (np.cos, np.sin)])
-        )
-    for b in np.flatnonzero(~fading):
-        kind, rate = table[b, KIND], table[b, RATE]
-        if kind == TREND:
-            shape, slope = trend(rate * gaps)
-        else:
-            s = rate * lags
-            a, last = np.exp(-s), s * s / 3.0 if kind == MATERN52 else 0.0
-            shape = a * (1.0 + s + last)
-            slope = -a * (last * (1.0 + s) if kind == MATERN52 else s * s)
-        yield Shared(np.array([b]), shape, slope, np.full((len(gaps), 1), h[start[b]]))
+        angles = np.outer(np.cumsum(gaps), table[blocks, FREQUENCY])
+        rows = h[table[blocks, START].astype(int)] * np.stack([np.cos(angles), np.sin(angles)])
+        yield Shared(blocks, *correlation(kind, rate, gaps), np.hstack(list(rows)))
 
 
-def trend(s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The covariance of a trend's level at rows that are s spans apart, and its derivative by the logarithm of s."""
-    u, du = np.cumsum(np.minimum(s, LONGEST_GAP)), np.cumsum(np.where(s < LONGEST_GAP, s, 0.0))
-    a, b, da, db = (
-        np.minimum(u[:, None], u),
-        np.abs(u[:, None] - u),
-        np.minimum(du[:, None], du),
-        np.abs(du[:, None] - du),
-    )
-    w2 = WIDE * WIDE
-    slope = a + 1.5 * a * a / w2  # the covariance of level and slope at the earlier row
-    return 1.0 + a * a * (1.0 + a / w2) + b * slope, (2.0 * slope + b * (1.0 + 3.0 * a / w2)) * da + slope * db
+def correlation(kind: int, rate: float, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The covariance between rows of a block that does not turn and whose feature is 1; its slope by log(rate)."""
+    if kind == TREND:
+        u, w2 = np.cumsum(np.minimum(rate * (1.0 + 1j * IMAGINARY) * gaps, LONGEST_GAP)), WIDE * WIDE
+        earlier = np.minimum(u[:, None], u)
+        slope = earlier + 1.5 * earlier * earlier / w2  # the covariance of level and slope at the earlier row
+        level = 1.0 + earlier * earlier * (1.0 + earlier / w2) + (np.maximum(u[:, None], u) - earlier) * slope
+        return level.real, level.imag / IMAGINARY
+    times = np.cumsum(gaps)
+    s = rate * np.abs(times[:, None] - times)
+    a = np.exp(-s)
+    if kind == DECAY:
+        return a, -s * a
+    if kind == MATERN32:
+        return (1.0 + s) * a, -s * s * a
+    return (1.0 + s + s * s / 3.0) * a, -s * s * (1.0 + s) / 3.0 * a
 
 
-def covariance(table: FloatArray, h: FloatArray, noise: float, gaps: FloatArray) -> tuple[FloatArray, list[Shared]]:
-    """L with L L' the covariance of rows, each a gap after the one before it, and what it is made of."""
-    parts = list(shared(table, h, gaps))
-    K = sum((part.shape * (part.rows @ part.rows.T) for part in parts), noise * np.eye(len(gaps)))
-    return cholesky(K, lower=True, overwrite_a=True, check_finite=False), parts
-
-
-def irregular(
+def dense(
     table: FloatArray,
     h: FloatArray,
     noise: float,
     gaps: FloatArray,
     Y: FloatArray,
+    F: FloatArray,
     h_bar: FloatArray,
     rates: FloatArray,
-) -> tuple[float, float]:
-    """The same for rows (n, p), each a gap after the one before it, by their covariance: O(n^3)."""
+) -> tuple[float, float, FloatArray]:
+    """The same for rows (n, p), each a gap after the one before it, by their covariance: O(n^3).
+
+    Beside the kernel are features F (n, k), whose weights are N(0, I). Returns the gradient by the logarithms of their
+    variances, too.
+    """
     (n, p), starts = Y.shape, table[:, START].astype(int)
-    try:
-        L, parts = covariance(table, h, noise, gaps)
-    except np.linalg.LinAlgError:
-        return np.nan, 0.0
-    z = solve_triangular(L, Y, lower=True, check_finite=False)
-    value = -0.5 * np.sum(z * z) - p * (np.sum(np.log(np.diag(L))) + 0.5 * n * np.log(2.0 * np.pi))
-    alpha = solve_triangular(L, z, lower=True, trans="T", check_finite=False)
-    inverse, _ = lapack.dpotri(L, lower=True)  # its lower triangle
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    W = 0.5 * (alpha @ alpha.T - p * inverse)  # d log p / d K
+    parts = list(shared(table, h, gaps))
+    K = sum((part.shape * (part.rows @ part.rows.T) for part in parts), F @ F.T + noise * np.eye(n))
+    R, failed = factorize(K)
+    if failed:
+        return np.nan, 0.0, np.zeros(F.shape[1])
+    z = solve_transposed(R, Y)
+    value = -0.5 * np.sum(z * z) - p * (np.sum(np.log(np.diag(R))) + 0.5 * n * np.log(2.0 * np.pi))
+    alpha = solve(R, z)
+    W = 0.5 * (alpha @ alpha.T - p * symmetric(outer(inverse(R)).T))  # d log p / d K
     for blocks, shape, slope, rows in parts:
         by_variance, by_rate = (
-            np.sum(rows * (weights @ rows), axis=0).reshape(-1, blocks.size).sum(axis=0)
+            np.sum(rows * (weights @ rows), axis=0).reshape(2, blocks.size).sum(axis=0)
             for weights in (W * shape, W * slope)
         )
         h_bar[starts[blocks]] += 2.0 * by_variance / h[starts[blocks]]
         rates[blocks] += by_rate
-    return float(value), float(np.trace(W))
-
-
-def innovations(
-    table: FloatArray, h: FloatArray, noise: float, gaps: FloatArray, Y: FloatArray
-) -> tuple[FloatArray, float]:
-    """What the rows before do not tell of each row (n, p), over its deviation, and the sum of their log variances."""
-    L, _ = covariance(table, h, noise, gaps)
-    return solve_triangular(L, Y, lower=True, check_finite=False), 2.0 * float(np.sum(np.log(np.diag(L))))
+    return float(value), float(np.trace(W)), np.sum(F * (W @ F), axis=0)

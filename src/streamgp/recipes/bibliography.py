@@ -57,10 +57,10 @@ PUBLISHED = (
 def published(name: str) -> Published:
     """Return what is known of a model, by its name in any case."""
     names = {entry.name: entry for entry in PUBLISHED}
-    for known, entry in names.items():
-        if known.lower() == name.lower():
-            return entry
-    raise ValueError(f"there is no model {name!r}.{nearest(name, names)} Models: {', '.join(names)}")
+    known = next((known for known in names if known.lower() == name.lower()), None)
+    if known is None:
+        raise ValueError(f"there is no model {name!r}.{nearest(name, names)} Models: {', '.join(names)}")
+    return names[known]
 
 
 def citation(name: str) -> str:
@@ -73,14 +73,9 @@ def citation(name: str) -> str:
     entry = published(name)
     if not entry.papers:
         raise ValueError(f"{entry.name} is a composition of one's own; cite the models whose parts it uses")
-    text = bibliography()
-    found = [re.search(rf"^@\w+\{{{key},\n.*?^\}}", text, re.DOTALL | re.MULTILINE) for key in entry.papers]
-    return "\n\n".join(match[0] for match in found if match)
-
-
-def bibliography() -> str:
-    """Return the papers that are cited, as BibTeX."""
     package = Path(__file__).parents[1]
     # In an installed package it lies in the package, in the sources at their root.
     installed, source = package / "references.bib", package.parents[1] / "references.bib"
-    return (installed if installed.exists() else source).read_text(encoding="utf-8")
+    text = (installed if installed.exists() else source).read_text(encoding="utf-8")
+    found = [re.search(rf"^@\w+\{{{key},\n.*?^\}}", text, re.DOTALL | re.MULTILINE) for key in entry.papers]
+    return "\n\n".join(match[0] for match in found if match)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypedDict, Unpack
 
-from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Fourier
-from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import LinearMean, MeanSetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.process.shorthand import Targets, those_of
 from streamgp.settings import Setting
 from streamgp.vocabulary import (
     Depth,
@@ -24,6 +23,23 @@ from streamgp.vocabulary import (
     SpectralOrder,
     Variance,
 )
+
+
+class Ridge(TypedDict, total=False):
+    """What both models have in common: Fourier features, and how their weights are learned."""
+
+    lengthscale: Lengthscale
+    variance: Annotated[Variance, 1.0]
+    seed: Annotated[FrequencySeed, 0]
+    frequencies: GivenFrequencies
+    form: Annotated[Form, "cholesky"]
+    depth: Annotated[Depth, 1]
+    order: SpectralOrder
+    orthogonal: Annotated[Orthogonal, False]
+
+
+class Process(Ridge, Targets):
+    """What a Gaussian process has beside."""
 
 
 class ISSGPR(OnlineGP):
@@ -41,38 +57,15 @@ class ISSGPR(OnlineGP):
         self,
         features: Frequencies = 100,
         *,
-        lengthscale: Lengthscale = None,
-        variance: Variance = 1.0,
-        noise: Noise = DEFAULT_NOISE,
-        seed: FrequencySeed = 0,
-        frequencies: GivenFrequencies = None,
-        form: Form = "cholesky",
-        depth: Depth = 1,
-        outputs: Outputs = "shared",
-        order: SpectralOrder = None,
-        orthogonal: Orthogonal = False,
-        mean: MeanSetting = None,
-        likelihood: LikelihoodSetting = None,
         adapt: Annotated[
             Adapt,
             Setting(
                 "SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay"
             ),
         ] = None,
-        time: BesideInputs = None,
+        **settings: Unpack[Process],
     ) -> None:
-        parts = Fourier(
-            features,
-            lengthscale=lengthscale,
-            variance=variance,
-            seed=seed,
-            frequencies=frequencies,
-            order=order,
-            orthogonal=orthogonal,
-        )
-        # Coordinates beside the features need a covariance.
-        form = "covariance" if isinstance(mean, LinearMean) or time is not None else form
-        self._compose(parts, Window(depth), noise, None, None, adapt, outputs, form, likelihood, time, mean)
+        _compose(self, features, {**settings, "adapt": adapt})
 
     @classmethod
     def from_batch(cls, batch: Any, **settings: Any) -> Self:
@@ -102,26 +95,16 @@ class IRFRR(OnlineGP):
         self,
         features: Frequencies = 100,
         *,
-        lengthscale: Lengthscale = None,
-        variance: Variance = 1.0,
         noise: Annotated[Noise, Setting("the ridge: the weight of |w|^2 against the squared errors")] = 0.01,
-        seed: FrequencySeed = 0,
-        frequencies: GivenFrequencies = None,
-        form: Form = "cholesky",
-        depth: Depth = 1,
         outputs: Outputs = "shared",
-        order: SpectralOrder = None,
-        orthogonal: Orthogonal = False,
         mean: MeanSetting = None,
+        **settings: Unpack[Ridge],
     ) -> None:
-        parts = Fourier(
-            features,
-            lengthscale=lengthscale,
-            variance=variance,
-            seed=seed,
-            frequencies=frequencies,
-            order=order,
-            orthogonal=orthogonal,
-        )
-        form = "covariance" if isinstance(mean, LinearMean) else form
-        self._compose(parts, Window(depth), noise, outputs=outputs, form=form, mean=mean)
+        _compose(self, features, {**settings, "noise": noise, "outputs": outputs, "mean": mean})
+
+
+def _compose(model: OnlineGP, features: int, settings: dict[str, Any]) -> None:
+    if isinstance(settings["mean"], LinearMean) or settings.get("time") is not None:
+        settings["form"] = "covariance"  # coordinates beside the features need one
+    parts = Fourier(features, **those_of(Fourier, settings))
+    OnlineGP.__init__(model, parts, memory=Window(settings["depth"]), **those_of(OnlineGP, settings))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from streamgp.contract.saved import Shape
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
-from streamgp.kernels.temporal import BesideInputs
+from streamgp.process.composed import place_points
 from streamgp.process.features import Basis
-from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
-from streamgp.process.mean import MeanSetting
-from streamgp.process.onlinegp import Adapt, OnlineGP
-from streamgp.process.started import SLACK, place_points
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.shorthand import Observed
+from streamgp.process.state import LAYOUT
 from streamgp.settings import FloatArray, Setting, real_matrix, whole
-from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
+from streamgp.vocabulary import INPUTS, Jitter, ShortLengthscale, ShortVariance
+
+SLACK = 1e-6  # of a variance in [0, 1] that is taken over: rounding leaves far less
 
 
 class RecursiveGP(OnlineGP):
@@ -40,12 +41,6 @@ class RecursiveGP(OnlineGP):
         kernel: KernelSetting = SquaredExponential(),
         lengthscale: ShortLengthscale = None,
         variance: ShortVariance = None,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
         jitter: Jitter = 0.0,
         batch: Annotated[
             int,
@@ -56,11 +51,11 @@ class RecursiveGP(OnlineGP):
                 whole,
             ),
         ] = 1,
+        **settings: Unpack[Observed],
     ) -> None:
         self._batch = batch
         prior = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
-        features = Basis(prior, jitter=jitter, points=basis)
-        self._compose(features, None, noise, None, None, adapt, outputs, None, likelihood, time, mean)
+        super().__init__(Basis(prior, jitter=jitter, points=basis), **settings)
 
     def insert(self, points: Any) -> None:
         """Add basis points where the function is needed more finely; all that was learned stays [huber2013 4].
@@ -79,7 +74,8 @@ class RecursiveGP(OnlineGP):
             after = grown._state
             # The joint prior of old and new values given the old ones: in coordinates in which the prior is the
             # identity the new ones are independent of all that was learned.
-            for name, known in vars(self._state).items():
+            for name in LAYOUT.state:
+                known = getattr(self._state, name)
                 getattr(after, name)[tuple(map(slice, known.shape))] = known
             place_points(grown._features, after, 1, adapting=self._adapt is not None, known=len(old))
             grown._numbers.counters[:] = self._numbers.counters

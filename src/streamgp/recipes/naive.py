@@ -16,40 +16,40 @@ NO_TARGETS = np.empty((0, 1))
 
 
 class Naive(StreamModel):
-    """A prediction without a model, and without a variance: of a season before, of an input, or of the mean."""
+    """A prediction without a model, and without a variance: a line of what is known of targets, or an input."""
 
     has_variance = False
     _rows: np.ndarray  # (1,) rows seen
     _x: FloatArray  # the last row, (d,)
     _y: FloatArray  # and its target, (p,)
-    _season: FloatArray  # the last targets, (back, p), oldest first; no rows: they are not what is predicted
-    _rows_ahead = 1  # how many rows after the last one learned the next prediction is for
-    _column = -1  # the input that is predicted; -1: none
-    _mean: FloatArray  # (p,) of targets, which are predicted otherwise
-    _count: FloatArray  # (p,) of them
-    _forgetting = 1.0
+    _known: FloatArray  # of targets, (lines, p): the last ones, oldest first, or their mean and how many
+    _lines = 0
+    _at = 0  # which line is predicted, or which input
+    _forgetting = 0.0  # of a mean
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._rows, self._x = np.zeros(1, dtype=np.int64), np.zeros(d)
-        self._y, self._season = np.full(p, np.nan), np.empty((0, p))
-        self._mean, self._count = np.zeros(p), np.zeros(p)
+        self._y, self._known = np.full(p, np.nan), np.full((self._lines, p), np.nan)
         compile_now(follow)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"rows": self._rows, "x": self._x, "y": self._y}
+        return {"rows": self._rows, "x": self._x, "y": self._y, "known": self._known}
 
     def _check_restored(self) -> None:
         require("rows", self._rows, at_least=0)
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
         columns = np.full((3, len(X), len(self._y)), np.nan)
-        past = self._season, self._rows_ahead, self._column, self._mean, self._count, self._forgetting
-        follow(ops, X, NO_TARGETS if Y is None else Y, self._rows, self._x, self._y, *past, columns[0])
+        known = self._rows, self._x, self._y, self._known, self._at, self._forgetting
+        follow(ops, X, NO_TARGETS if Y is None else Y, *known, columns[0])
         return columns
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
+
+    def reset_memory(self) -> None:
+        """Begin a new sequence: what was learned stays."""
 
     def forget(self, factor: float) -> None:
         """There is no certainty that could fade: nothing happens."""
@@ -91,20 +91,14 @@ class SeasonalValue(Naive):
     """
 
     def __init__(self, period: int = 1, *, ahead: int = 1) -> None:
-        period, self._rows_ahead = whole("period", period), whole("ahead", ahead)
-        self._back = -(-self._rows_ahead // period) * period  # whole seasons, so that the target is known by then
-
-    def _start(self, d: int, p: int) -> None:
-        super()._start(d, p)
-        self._season = np.full((self._back, p), np.nan)
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {"season": self._season}
+        period, ahead = whole("period", period), whole("ahead", ahead)
+        self._lines = -(-ahead // period) * period  # whole seasons, so that the target is known by then
+        self._at = ahead - 1
 
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""
         if self._d is not None:
-            self._season[:] = np.nan
+            self._known[:] = np.nan
 
 
 class InputValue(Naive):
@@ -120,15 +114,12 @@ class InputValue(Naive):
     """
 
     def __init__(self, column: int = 0) -> None:
-        self._column = whole("column", column, at_least=0)
+        self._at = whole("column", column, at_least=0)
 
     def _start(self, d: int, p: int) -> None:
-        if self._column >= d:
-            raise ValueError(f"column is {self._column}, but there are {d} columns, the first one 0")
+        if self._at >= d:
+            raise ValueError(f"column is {self._at}, but there are {d} columns, the first one 0")
         super()._start(d, p)
-
-    def reset_memory(self) -> None:
-        """Begin a new sequence: nothing is remembered."""
 
 
 class RunningMean(Naive):
@@ -143,21 +134,13 @@ class RunningMean(Naive):
         array([nan,  1.,  3.])
     """
 
+    _lines = 2
+
     def __init__(self, forgetting: float = 1.0) -> None:
         self._forgetting = number("forgetting", forgetting, above=0, at_most=1)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {"mean": self._mean, "count": self._count}
 
-    def _check_restored(self) -> None:
-        super()._check_restored()
-        require("count", self._count, at_least=0)
-
-    def reset_memory(self) -> None:
-        """Begin a new sequence: what was learned stays."""
-
-
-@entry(WHOLES, READ_ROWS, READ_ROWS, INDICES, VECTOR, VECTOR, MATRIX, WHOLE, WHOLE, VECTOR, VECTOR, NUMBER, MATRIX)
+@entry(WHOLES, READ_ROWS, READ_ROWS, INDICES, VECTOR, VECTOR, MATRIX, WHOLE, NUMBER, MATRIX)
 def follow(
     ops: Array,
     X: Array,
@@ -165,19 +148,16 @@ def follow(
     rows: Array,
     x: Array,
     y: Array,
-    season: Array,
-    ahead: int,
-    column: int,
-    mean: Array,
-    count: Array,
+    known: Array,
+    at: int,
     forgetting: float,
     out: Array,
 ) -> None:
-    """Do operations in order; what they know goes on, and predictions go into out, (n, p)."""
-    back, known = season.shape[0], Y.shape[0] > 0
+    """Do operations in order; what is known goes on, and predictions go into out, (n, p)."""
+    lines = known.shape[0]
     for i in range(ops.shape[0]):
         t, kind = ops[i, 0], ops[i, 1]
-        learned = known and kind & LEARN != 0
+        learned = Y.shape[0] > 0 and kind & LEARN != 0
         same = kind & ADVANCE != 0
         if same:
             rows[0] += 1
@@ -189,19 +169,19 @@ def follow(
             x[k] = X[t, k]
         for j in range(y.size):
             if kind & PREDICT:
-                if back > 0:
-                    out[t, j] = season[ahead - 1, j]
-                elif column >= 0:
-                    out[t, j] = X[t, column]
-                elif count[j] > 0.0:
-                    out[t, j] = mean[j]
+                out[t, j] = known[at, j] if lines > 0 else X[t, at]
+            target = Y[t, j] if Y.shape[0] > 0 else np.nan
             if same:
-                y[j] = Y[t, j] if known else np.nan
-            if learned and back > 0:
-                newest = season[0, j] if np.isnan(Y[t, j]) else Y[t, j]
-                for r in range(back - 1):
-                    season[r, j] = season[r + 1, j]
-                season[back - 1, j] = newest
-            elif learned and column < 0 and not np.isnan(Y[t, j]):
-                count[j] = forgetting * count[j] + 1.0
-                mean[j] += (Y[t, j] - mean[j]) / count[j]
+                y[j] = target
+            if not learned or lines == 0:
+                continue
+            if forgetting == 0.0:
+                newest = known[0, j] if np.isnan(target) else target
+                for r in range(lines - 1):
+                    known[r, j] = known[r + 1, j]
+                known[lines - 1, j] = newest
+            elif np.isnan(known[0, j]):
+                known[0, j], known[1, j] = target, 1.0
+            elif not np.isnan(target):
+                known[1, j] = forgetting * known[1, j] + 1.0
+                known[0, j] += (target - known[0, j]) / known[1, j]

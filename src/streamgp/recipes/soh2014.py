@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Unpack
 
-from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential, described_kernel
-from streamgp.kernels.temporal import BesideInputs
+from streamgp.kernels import Kernel, KernelSetting, RecursiveSquaredExponential, SquaredExponential, described_kernel
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
 from streamgp.process.forgetting import Injection, forgetting_of
-from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
-from streamgp.process.memory import ReservoirSetting, Window
-from streamgp.process.onlinegp import Adapt, OnlineGP
-from streamgp.process.shorthand import reservoir_of
+from streamgp.process.memory import Memory, ReservoirSetting, Window
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.shorthand import EchoState, Observed, reservoir_of, those_of
 from streamgp.settings import Setting
 from streamgp.vocabulary import (
     Absorb,
     Capacity,
-    Connectivity,
     Depth,
     Evict,
-    Feedback,
     Forgetting,
     HalfLife,
-    InputScale,
     Jitter,
-    Noise,
     Novelty,
     OneNoise,
     Outputs,
     Removal,
-    Retention,
-    Seed,
     ShortLengthscale,
     ShortVariance,
-    SpectralRadius,
     StateLengthscale,
     TemporalLengthscale,
-    Units,
     positive,
 )
+
+
+class Sparse(Observed, total=False):
+    """What the sparse online processes have in common: which rows become basis points, and which of these leave."""
+
+    variance: ShortVariance
+    capacity: Annotated[Capacity, 100]
+    novelty: Annotated[Novelty, 1e-3]
+    jitter: Annotated[Jitter, 0.0]
+    absorb: Annotated[Absorb, "fitc"]
+    evict: Annotated[Evict, "paper"]
+    removal: Annotated[Removal, "marginal"]
+
+
+class SparseEchoState(Sparse, EchoState):
+    """The same on a reservoir."""
 
 
 class SOGP(OnlineGP):
@@ -62,24 +68,10 @@ class SOGP(OnlineGP):
         kernel: KernelSetting = SquaredExponential(),
         *,
         lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
-        capacity: Capacity = 100,
-        novelty: Novelty = 1e-3,
-        jitter: Jitter = 0.0,
-        absorb: Absorb = "fitc",
-        evict: Evict = "paper",
-        removal: Removal = "marginal",
         depth: Depth = 1,
+        **settings: Unpack[Sparse],
     ) -> None:
-        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter)
-        budget = Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal)
-        self._compose(features, Window(depth), noise, budget, None, adapt, outputs, None, likelihood, time, mean)
+        _compose(self, Window(depth), settings, kernel, lengthscale=lengthscale)
 
 
 class OESGP(OnlineGP):
@@ -98,33 +90,11 @@ class OESGP(OnlineGP):
         self,
         reservoir: ReservoirSetting = None,
         *,
-        units: Units = 100,
-        spectral_radius: SpectralRadius = 0.9,
-        retention: Retention = 0.0,
-        connectivity: Connectivity = 0.1,
-        input_scale: InputScale = 1.0,
-        feedback: Feedback = None,
-        seed: Seed = 0,
         kernel: KernelSetting = SquaredExponential(),
         lengthscale: StateLengthscale = None,
-        variance: ShortVariance = None,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
-        capacity: Capacity = 100,
-        novelty: Novelty = 1e-3,
-        jitter: Jitter = 0.0,
-        absorb: Absorb = "fitc",
-        evict: Evict = "paper",
-        removal: Removal = "marginal",
+        **settings: Unpack[SparseEchoState],
     ) -> None:
-        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter)
-        memory = reservoir_of(reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed)
-        budget = Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal)
-        self._compose(features, memory, noise, budget, None, adapt, outputs, None, likelihood, time, mean)
+        _compose(self, reservoir_of(reservoir, settings), settings, kernel, lengthscale=lengthscale)
 
 
 class OIESGP(OnlineGP):
@@ -145,19 +115,6 @@ class OIESGP(OnlineGP):
         *,
         kernel: KernelSetting = RecursiveSquaredExponential(),
         lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
-        capacity: Capacity = 100,
-        novelty: Novelty = 1e-3,
-        jitter: Jitter = 0.0,
-        absorb: Absorb = "fitc",
-        evict: Evict = "paper",
-        removal: Removal = "marginal",
         temporal_lengthscale: Annotated[
             TemporalLengthscale | None,
             Setting(
@@ -165,11 +122,18 @@ class OIESGP(OnlineGP):
                 "longer the memory; None: 1.2"
             ),
         ] = None,
+        **settings: Unpack[Sparse],
     ) -> None:
-        short = {"lengthscale": lengthscale, "variance": variance, "temporal_lengthscale": temporal_lengthscale}
-        features = Basis(described_kernel(kernel, RecursiveSquaredExponential(), **short), jitter=jitter)
-        budget = Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal)
-        self._compose(features, Window(depth), noise, budget, None, adapt, outputs, None, likelihood, time, mean)
+        short = {"lengthscale": lengthscale, "temporal_lengthscale": temporal_lengthscale}
+        _compose(self, Window(depth), settings, kernel, RecursiveSquaredExponential(), **short)
+
+
+def _compose(
+    model: OnlineGP, memory: Memory, settings: Any, kernel: Kernel, default: Kernel = SquaredExponential(), **short: Any
+) -> None:
+    prior = described_kernel(kernel, default, variance=settings["variance"], **short)
+    features, budget = Basis(prior, jitter=settings["jitter"]), Budget(**those_of(Budget, settings))
+    OnlineGP.__init__(model, features, memory=memory, budget=budget, **those_of(OnlineGP, settings))
 
 
 class RLSESN(OnlineGP):
@@ -188,13 +152,6 @@ class RLSESN(OnlineGP):
         self,
         reservoir: ReservoirSetting = None,
         *,
-        units: Units = 100,
-        spectral_radius: SpectralRadius = 0.9,
-        retention: Retention = 0.0,
-        connectivity: Connectivity = 0.1,
-        input_scale: InputScale = 1.0,
-        feedback: Feedback = None,
-        seed: Seed = 0,
         delta: Annotated[
             float,
             Setting("P starts as I / delta: small follows the first rows closely, large regularizes", check=positive),
@@ -206,9 +163,10 @@ class RLSESN(OnlineGP):
         ] = 1.0,
         outputs: Outputs = "shared",
         mean: MeanSetting = None,
+        **settings: Unpack[EchoState],
     ) -> None:
         # [soh2014] Eq. (6) has noise 1; with noise s and P = s I / delta the means are the same.
         features = Linear(delta / noise, constant=True)
-        memory = reservoir_of(reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed)
         fading = forgetting_of(Injection, forgetting, half_life, default=1.0)
-        self._compose(features, memory, noise, forgetting=fading, outputs=outputs, mean=mean)
+        memory = reservoir_of(reservoir, settings)
+        super().__init__(features, memory=memory, noise=noise, forgetting=fading, outputs=outputs, mean=mean)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import numpy as np
-
-from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Ability
 from streamgp.contract.prediction import Prediction
 from streamgp.kernels import Kernel
-from streamgp.kernels.temporal import COORDINATES, TimeKernel, hyperparameters
+from streamgp.kernels.temporal import COORDINATES, TimeKernel
 from streamgp.process.features import Linear
 from streamgp.process.likelihood import DEFAULT_NOISE
 from streamgp.process.onlinegp import OnlineGP
@@ -44,56 +41,20 @@ class TimeGP(OnlineGP):
     _without_inputs = True
 
     def __init__(self, time: TimeKernel, *, noise: ObservationNoise = DEFAULT_NOISE) -> None:
-        if not isinstance(time, Kernel):
-            raise TypeError(
-                f"time must be a kernel such as Matern(1.5, lengthscale='3h') + Periodic('1d'); got {time!r}"
-            )
         if positive_vector("noise", noise).size != 1:
             raise ValueError(f"noise must be one variance, which all outputs share; got {noise!r}")
-        self._compose(Linear(constant=False), None, noise, form="covariance", time=time)
+        super().__init__(Linear(constant=False), noise=noise, form="covariance", time=time)
 
     def _start(self, d: int, p: int) -> None:
         if d:
             raise ValueError(f"TimeGP has no inputs, only times: x is (); got {d} columns")
         super()._start(d, p)
 
-    def predict_one(self, x: Any = (), *, time: Any = None, derivatives: bool = False) -> Prediction:
-        """Predict the target at a time that is not before the last learned one; the model does not change.
-
-        Args:
-            x: ``()``: there are no inputs.
-            time: a number, datetime or datetime64; None: a usual spacing after the last row.
-            derivatives: False; there are no inputs.
-        """
-        return super().predict_one(x, time=time, derivatives=derivatives)
-
-    def predict_many(self, X: Any = None, *, time: Any = None, derivatives: bool = False) -> Prediction[FloatArray]:
-        """Predict times, each as if it came next.
-
-        Args:
-            X: rows without columns, (n, 0), or None where times are given.
-            time: (n,) times; None: a usual spacing after the last row.
-            derivatives: False; there are no inputs.
-        """
-        return super().predict_many(_rows(X, time), time=time, derivatives=derivatives)
-
-    def predict_joint(self, X: Any = None, *, time: Any = None) -> JointPrediction:
-        """Predict times together, with the covariance of the function between them.
-
-        Args:
-            X: rows without columns, or None where times are given.
-            time: (n,) times; None: all of them a usual spacing after the last row.
-        """
-        return super().predict_joint(_rows(X, time), time=time)
-
     def _told(self, columns: Sequence[Any]) -> Prediction:
         told: Any = super()._told(columns)
         if len(columns) > 3:
             del told.components["inputs"]
         return told  # type: ignore[no-any-return]
-
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        raise ValueError("TimeGP has no derivatives by its inputs: it has none, only times")
 
     def _cannot(self, what: Ability, p: int = 1) -> str:
         if what == "forget":
@@ -107,9 +68,5 @@ class TimeGP(OnlineGP):
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
-        return {"noise": float(self._noise[0])} | hyperparameters(self._settings["time"])
-
-
-def _rows(X: Any, time: Any) -> Any:
-    """Rows without columns, as many as there are times."""
-    return np.empty((np.atleast_1d([] if time is None else time).shape[0], 0)) if X is None else X
+        kernel: Kernel = self._settings["time"]
+        return {"noise": float(self._noise[0])} | kernel.hyperparameters(kernel.values(1), 1)

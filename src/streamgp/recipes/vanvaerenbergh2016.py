@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict, Unpack
 
-from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
-from streamgp.kernels.temporal import BesideInputs
+from streamgp.kernels import Kernel, KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis
 from streamgp.process.forgetting import BackToPrior, Injection, forgetting_of
-from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
 from streamgp.process.memory import Window
-from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import PriorSetting
+from streamgp.process.shorthand import Observed
 from streamgp.settings import Setting, one_of
 from streamgp.vocabulary import (
     Absorb,
@@ -21,10 +20,8 @@ from streamgp.vocabulary import (
     Depth,
     HalfLife,
     Jitter,
-    Noise,
     Novelty,
     OneNoise,
-    Outputs,
     ShortLengthscale,
     ShortVariance,
     not_negative,
@@ -34,8 +31,16 @@ from streamgp.vocabulary import Forgetting as Factor
 MODES: dict[str, type[BackToPrior | Injection]] = {"back-to-prior": BackToPrior, "injection": Injection}
 FACTOR = 0.9995
 
-KeptRows = Annotated[Capacity, Setting("rows kept", "rows")]
-Regularization = Annotated[OneNoise, Setting("variance of the observation noise, the regularization")]
+
+class Kept(TypedDict, total=False):
+    """What the exact Gaussian processes on some rows have in common."""
+
+    lengthscale: ShortLengthscale
+    variance: ShortVariance
+    capacity: Annotated[Capacity, Setting("rows kept", "rows"), 100]
+    noise: Annotated[OneNoise, Setting("variance of the observation noise, the regularization"), 0.01]
+    depth: Annotated[Depth, 1]
+    mean: MeanSetting
 
 
 class KRLS(OnlineGP):
@@ -74,7 +79,7 @@ class KRLS(OnlineGP):
     ) -> None:
         features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance))
         budget = Budget(capacity, novelty=novelty, absorb=absorb, evict="never")
-        self._compose(features, Window(depth), noise, budget, mean=mean)
+        super().__init__(features, memory=Window(depth), noise=noise, budget=budget, mean=mean)
 
 
 class KRLST(OnlineGP):
@@ -96,12 +101,6 @@ class KRLST(OnlineGP):
         *,
         lengthscale: ShortLengthscale = None,
         variance: ShortVariance = None,
-        noise: Noise = DEFAULT_NOISE,
-        likelihood: LikelihoodSetting = None,
-        outputs: Outputs = "shared",
-        adapt: Adapt = None,
-        time: BesideInputs = None,
-        mean: MeanSetting = None,
         capacity: Capacity = 100,
         forgetting: Factor = FACTOR,
         half_life: HalfLife = None,
@@ -118,14 +117,15 @@ class KRLST(OnlineGP):
             ),
         ] = False,
         prior: PriorSetting = None,
+        **settings: Unpack[Observed],
     ) -> None:
         if prior is not None:
-            lengthscale, variance, noise = prior.begun(lengthscale, variance, noise)
+            lengthscale, variance, settings["noise"] = prior.begun(lengthscale, variance, settings["noise"])
         self._estimate_power = bool(estimate_power)
         features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter)
         budget = Budget(capacity, novelty=0.0, evict="error")
         fading = forgetting_of(MODES[mode], forgetting, half_life, FACTOR)
-        self._compose(features, Window(depth), noise, budget, fading, adapt, outputs, None, likelihood, time, mean)
+        super().__init__(features, memory=Window(depth), budget=budget, forgetting=fading, **settings)
 
 
 class SWKRLS(OnlineGP):
@@ -139,20 +139,8 @@ class SWKRLS(OnlineGP):
         [[1.0], [2.0]]
     """
 
-    def __init__(
-        self,
-        kernel: KernelSetting = SquaredExponential(),
-        *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: KeptRows = 100,
-        noise: Regularization = 0.01,
-        depth: Depth = 1,
-        mean: MeanSetting = None,
-    ) -> None:
-        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance))
-        budget = Budget(capacity, novelty=0.0, evict="oldest", removal="discard")
-        self._compose(features, Window(depth), noise, budget, mean=mean)
+    def __init__(self, kernel: KernelSetting = SquaredExponential(), **settings: Unpack[Kept]) -> None:
+        _keep(self, "oldest", kernel, settings)
 
 
 class FBKRLS(OnlineGP):
@@ -166,17 +154,12 @@ class FBKRLS(OnlineGP):
         2
     """
 
-    def __init__(
-        self,
-        kernel: KernelSetting = SquaredExponential(),
-        *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        capacity: KeptRows = 100,
-        noise: Regularization = 0.01,
-        depth: Depth = 1,
-        mean: MeanSetting = None,
-    ) -> None:
-        features = Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance))
-        budget = Budget(capacity, novelty=0.0, evict="error", removal="discard")
-        self._compose(features, Window(depth), noise, budget, mean=mean)
+    def __init__(self, kernel: KernelSetting = SquaredExponential(), **settings: Unpack[Kept]) -> None:
+        _keep(self, "error", kernel, settings)
+
+
+def _keep(model: OnlineGP, evict: str, kernel: Kernel, settings: Kept) -> None:
+    prior = described_kernel(kernel, lengthscale=settings["lengthscale"], variance=settings["variance"])
+    budget = Budget(settings["capacity"], novelty=0.0, evict=evict, removal="discard")
+    noise, mean = settings["noise"], settings["mean"]
+    OnlineGP.__init__(model, Basis(prior), memory=Window(settings["depth"]), noise=noise, budget=budget, mean=mean)

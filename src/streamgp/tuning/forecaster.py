@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
+from streamgp.contract.checks import check
 from streamgp.contract.frames import dates_of_index
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.spacing import usual_gap
@@ -22,18 +23,18 @@ from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, duration, probability
 from streamgp.tuning.inputs import InputFeatures, Recent
-from streamgp.tuning.series import CALENDAR, Chosen, choose
+from streamgp.tuning.series import CALENDAR, Chosen, beside, choose
 from streamgp.tuning.spread import Spread
 from streamgp.tuning.time import refuse_unordered
 from streamgp.wrappers import outliers
 
-# Past forecasts by which intervals are judged: at most this many, in this last part of the rows, after so many.
+# Intervals are judged by at most ORIGINS past forecasts, in the last PART of the rows, after the first LEARNED rows.
 ORIGINS, PART, LEARNED = 40, 0.5, 10
-# Forecasts that overlap tell nearly the same: of those that are issued, a row is judged by about this many.
+# Forecasts that overlap tell nearly the same: a row is judged by about this many of those that are issued.
 OVERLAP = 4
-# A row is that of a forecast if their times differ by less than this part of the time between rows.
+# A row belongs to a forecast if their times differ by less than this part of the time between rows.
 SAME = 0.01
-# What is told of rows that do not count as they came.
+# How rows that do not count as they came are named.
 FILL_VALUES = "targets that look like fill values, which count as missing"
 REPEATED = "rows that repeat a time, the last of which counts"
 
@@ -44,9 +45,12 @@ class _Rows(NamedTuple):
     y: FloatArray
     times: FloatArray
     X: FloatArray | None
-    repeated: int = 0
-    fill_values: int = 0
-    screen: FloatArray | None = None
+    repeated: int
+    fill_values: int
+    screen: FloatArray
+
+    def part(self, rows: slice) -> _Rows:
+        return self._replace(y=self.y[rows], times=self.times[rows], X=None if self.X is None else self.X[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +166,7 @@ class Forecaster:
         screen: bool = True,
         verbose: bool = False,
     ) -> None:
-        compile_now(outliers.screen)
+        compile_now(outliers.screen, check)
         tell: Callable[[str], None] = (
             partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None
         )
@@ -183,16 +187,15 @@ class Forecaster:
             log=log,
             trend=trend,
             rows=rows,
-            inputs=None if first.X is None else partial(self._featured, first.X, first.times),
             tell=tell,
         )
+        if first.X is not None:
+            tell("tuning inputs and structure together")
+            self._features = InputFeatures(first.X, min(self.chosen.structure.seasons, default=None))
+            features, _ = self._features(first.X, first.times, None)
+            self.chosen = beside(self.chosen, first.y, first.times, rows, features, self._features.groups)
         self._begin()
         self._learn(first)
-
-    def _featured(self, X: FloatArray, times: FloatArray, season: float | None) -> tuple[FloatArray, NDArray[np.int64]]:
-        """The features of the first rows, and their groups."""
-        self._features = InputFeatures(X, season)
-        return self._features(X, times, None)[0], self._features.groups
 
     def _begin(self) -> None:
         """Learn nothing yet."""
@@ -233,33 +236,26 @@ class Forecaster:
         """Rows as they are learned: of each time the last, without fill values."""
         at = in_order(times)
         at = at[times[at] != self._seen]
-        y, times, X, repeated = y[at], times[at], None if X is None else X[at], len(y) - len(at)
-        if not self._screens:
-            return _Rows(y, times, X, repeated)
-        if np.isnan(self._seen):  # among the first rows fill values are known by those after them
-            screen = np.zeros((1, outliers.NUMBERS))
-            left = outliers.without_fill_values(y[:, None], False)
+        left, screen = y[at, None], np.zeros((1, outliers.NUMBERS))
+        if self._screens and np.isnan(self._seen):  # among the first rows fill values are known by those after them
+            left = outliers.without_fill_values(left, False)
             outliers.screened(screen, left, False)
-        else:
+        elif self._screens:
             screen = self._screen.copy()
-            left = outliers.screened(screen, y[:, None], False)
-        left = left[:, 0]
-        return _Rows(left, times, X, repeated, int(np.count_nonzero(np.isnan(left) & ~np.isnan(y))), screen)
+            left = outliers.screened(screen, left, False)
+        filled = np.count_nonzero(np.isnan(left)) - np.count_nonzero(np.isnan(y[at]))
+        return _Rows(left[:, 0], times[at], None if X is None else X[at], len(y) - len(at), int(filled), screen)
 
     def _learn(self, rows: _Rows) -> None:
-        y, times, X = rows.y, rows.times, rows.X
+        y, times, X, repeated, fill_values, screen = rows
         features, recent = self._featured_now(times, X)
         self.model.learn_many(features, self._within(y), time=times)
         self._judge_waiting(y, times)
-        self._recent = recent
-        self._seen = float(times[-1]) if len(times) else self._seen
-        if X is not None and len(X):
-            self._last = X[-1].copy()
-        self.targets = y
-        self.repeated += rows.repeated
-        self.fill_values += rows.fill_values
-        if rows.screen is not None:
-            self._screen = rows.screen
+        self._recent, self.targets, self._screen = recent, y, screen
+        if len(times):
+            self._seen, self._last = float(times[-1]), None if X is None else X[-1].copy()
+        self.repeated += repeated
+        self.fill_values += fill_values
 
     def _featured_now(self, times: FloatArray, X: FloatArray | None) -> tuple[FloatArray, Recent | None]:
         """The inputs as the model sees them, and what those after them need."""
@@ -345,21 +341,20 @@ class Forecaster:
         model, learned = self.fresh(), 0
         y, times, _ = _series(y, time, 0.0, self.step)
         rows = model._taken(y, times, self._checked(X, len(y)))
-        y, times, known = rows.y, rows.times, rows.X
+        y, times = rows.y, rows.times
         first = max(int((1.0 - PART) * len(y)), LEARNED)
         origins = np.unique(np.linspace(first, len(y) - 1, ORIGINS if len(y) > first else 0).astype(int))
         found = np.full((len(origins), steps), np.nan)
         model.spread = Spread(steps)
         for i, origin in enumerate(origins):
-            done = slice(learned, origin)
-            model._learn(_Rows(y[done], times[done], None if known is None else known[done]))
+            model._learn(rows.part(slice(learned, origin)))
             learned = origin
             # Which step a row is: rows may be missing, or not as far apart as most.
             step = np.round((times[origin:] - times[origin - 1]) / self.step).astype(int)
             later = origin + np.flatnonzero((step >= 1) & (step <= steps) & ~np.isnan(y[origin:]))
             if not later.size:
                 continue
-            ahead = model.forecast(times[later], None if known is None else known[later])
+            ahead = model.forecast(times[later], None if rows.X is None else rows.X[later])
             found[i, step[later - origin] - 1] = model.spread.part(ahead.step, np.abs(ahead.errors(y[later])))
             model.judge(ahead, y[later])
         self.spread = model.spread
@@ -371,8 +366,7 @@ def _inputs(X: Any, n: int, d: int | None) -> FloatArray:
     known = inputs.rows(X, d)
     if len(known) != n:
         raise ValueError(f"X has {len(known)} rows, but there are {n} times; give one row of inputs for each")
-    for at in np.flatnonzero(~np.isfinite(known).all(axis=1)):
-        raise ValueError(f"X has no number in row {at}: inputs are finite; fill gaps, for example with the last value")
+    inputs.refuse(*check(known, known[:0], False, np.inf), many=True)
     return known
 
 
@@ -390,6 +384,5 @@ def _series(y: Any, time: Any, start: float = 0.0, step: float = 1.0) -> tuple[F
         raise ValueError(f"y must be one series, shape (n,); got {np.shape(y)}. Make one Forecaster for each")
     times = start + step * np.arange(float(len(Y))) if time is None else inputs.times(time, len(Y), many=True)
     refuse_unordered(times)
-    for at in np.flatnonzero(np.isinf(Y[:, 0])):
-        raise ValueError(f"y is infinite in row {at}: targets are numbers, or NaN where missing")
+    inputs.refuse(*check(Y[:0], Y, False, np.inf), many=True)
     return Y[:, 0], times, time is not None and np.asarray(time).dtype.kind in "MO"

@@ -1,16 +1,14 @@
-"""Inputs beside a kernel over time: what a series may depend on, as features, and the evidence of both together."""
+"""Inputs beside a kernel over time: what a series may depend on, as features."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamgp.kernels import SquaredExponential
 from streamgp.kernels.temporal import harmonic_weights
 from streamgp.settings import FloatArray
-from streamgp.tuning.time import SeriesEvidence, TimeEvidence
 
 # A curve over an input is smooth over one standard deviation of it, on points this far apart or closer.
 POINTS = np.linspace(-2.5, 2.5, 6)[:, None]
@@ -34,10 +32,7 @@ class InputFeatures:
 
     Each input has a line and a curve, each of which may differ along the shortest season: heating and cooling, by the
     hour. Its mean over the last season, with weights that fade, has the same: walls stay cold after a cold day.
-
-    Args:
-        X: (n, d) inputs, from which their units are taken.
-        season: the shortest; None: there is none, and neither means nor differences along it.
+    The units are taken from the given inputs. Without a season there are neither means nor differences along it.
     """
 
     def __init__(self, X: FloatArray, season: float | None) -> None:
@@ -91,43 +86,3 @@ class InputFeatures:
         """The harmonics of the season, (n, 2 harmonics)."""
         angles = 2.0 * np.pi * times[:, None] / (self.season or 1.0) * np.array(HARMONICS)
         return np.hstack([self._amplitudes * np.cos(angles), self._amplitudes * np.sin(angles)])
-
-
-class InputEvidence(SeriesEvidence):
-    """The log evidence of y = features times weights + g(t) + noise, over the logarithms of all hyperparameters.
-
-    Given those of g and the noise, the filter of g turns targets and features into independent rows, in which the
-    weights are a linear regression [dejong1991]. The gradient is that of the filter for targets less what the weights
-    explain, in expectation over their posterior N(m, V): targets y - F m, and the columns of F V^(1/2) besides.
-
-    Args:
-        time: the evidence of the same rows without inputs.
-        features: (n, k) of these rows.
-        groups: (k,) to which group each feature belongs.
-        variances: the prior variance of the weights in each group, to start from.
-    """
-
-    def __init__(
-        self, time: TimeEvidence, features: FloatArray, groups: NDArray[np.int64], variances: FloatArray
-    ) -> None:
-        self._time, self._features, self._groups = time, features, groups
-        self.series = time.series
-        own = tuple(f"inputs.{g}" for g in range(len(variances)))
-        self.names = (*time.names, *own)
-        self.kinds = [*time.kinds, *["variance"] * len(own)]
-        self.start = np.append(time.start, np.log(variances))
-
-    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
-        of_time, of_inputs = np.split(logs, [len(self._time.names)])
-        y, F = self.series.Y[:, 0], self._features * np.exp(0.5 * of_inputs)[self._groups]
-        white, variances = self._time.innovations(of_time, np.column_stack([y, F]))
-        e, E = white[:, 0], white[:, 1:]
-        L = np.linalg.cholesky(E.T @ E + np.eye(E.shape[1]))
-        root = np.linalg.inv(L).T  # V = root root'
-        b = E.T @ e
-        m = root @ (root.T @ b)
-        value = -0.5 * float(len(y) * np.log(2.0 * np.pi) + variances + e @ e - b @ m) - float(np.log(np.diag(L)).sum())
-        _, both = self._time.at(of_time, np.column_stack([y - F @ m, F @ root]))
-        _, determinant = self._time.at(of_time, np.zeros((len(y), 1)))  # counted once for each column
-        slopes = 0.5 * (m**2 + (root**2).sum(axis=1) - 1.0)
-        return value, np.append(both - len(m) * determinant, np.bincount(self._groups, slopes))

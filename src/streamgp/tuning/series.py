@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.batch.evidence import Evidence
-from streamgp.contract.spacing import LONGEST
+from streamgp.contract.spacing import LONGEST, usual_gap
 from streamgp.kernels import Kernel, Matern, Periodic
 from streamgp.kernels.temporal import WIDE, Trend
 from streamgp.settings import FloatArray
-from streamgp.tuning.inputs import INPUTS, InputEvidence
-from streamgp.tuning.time import Series, fit_time
+from streamgp.tuning.inputs import INPUTS
+from streamgp.tuning.time import Inputs, Series, fit_time
 
 # The medians of the priors for targets of variance 1; lengths in the shortest season (of a trend the longest) or rows.
 # They are medians of what was found on the monthly series of M1 and on hours of load (GEFCom2012) and of rented bikes.
@@ -29,17 +29,18 @@ ROWS_WITHOUT_SEASON = 10.0  # what counts as a season where there is none
 DIFFUSE = 2.0 * float(np.log(WIDE))
 # By how much the logarithm of the evidence has to grow for one more season or a trend.
 WORTH = 2.0
-# Seasons are sought up to this part of the series, where the autocorrelation of its differences is at least so large
-# (in standard deviations of white noise), and at most this many of them are tried.
+# A season must repeat REPEATS times in the series, and the autocorrelation of the differenced series must be at least
+# LEAST standard deviations of white noise there; at most TRIED of them are tried.
 REPEATS, LEAST, TRIED = 2.5, 2.0, 3
-# A peak is the highest within this part of its lag. Of peaks that reach this part of the highest, the first to try is
-# the shortest; others may be its multiples, unless they are higher.
+# A peak is the highest value within 1 / AROUND of its lag. Try the shortest peak of at least ALIKE times the highest
+# first, then those that are HIGHER times as high; others may be its multiples.
 AROUND, ALIKE, HIGHER = 8, 0.8, 1.02
 MOST_SEASONS = 2
-# A day, a week, a year in seconds; a season that is found within this part of one, or a row of it, is that.
+# A day, a week and a year in seconds. A season found within 2% of one, or within one row of it, is that one.
 CALENDAR, NEAR = (86400.0, 604800.0, 31557600.0), 0.02
-# Rows with gaps are tuned on the longest stretch without any if it has this many rows, else on this many of the last.
-STRETCH, IRREGULAR = 200, 300
+# Rows with gaps are tuned on the longest stretch without any, if it has STRETCH rows, else on the last IRREGULAR rows.
+# Two gaps are equal if they differ by less than the part EVEN of them.
+STRETCH, IRREGULAR, EVEN = 200, 300, 1e-6
 # Iterations for the hyperparameters of kernel, noise and inputs together, from what was found without inputs.
 BESIDE = 12
 
@@ -96,7 +97,6 @@ def choose(
     trend: bool | None = None,
     rows: int = 1000,
     iterations: int | None = None,
-    inputs: Callable[[float | None], tuple[FloatArray, NDArray[np.int64]]] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Chosen:
     """The kernel for a series by the evidence with and without each part; other arguments are those of a Forecaster.
@@ -104,12 +104,9 @@ def choose(
     Args:
         calendar: lengths that a season has exactly if it is found near one of them.
         iterations: of each search for them; None: as many as it takes.
-        inputs: gives, for the shortest season, the (n, k) features of inputs and their groups. The structure is chosen
-            without them, then all hyperparameters are tuned together.
         tell: takes a sentence on each structure that is tried.
     """
-    at = _tuned_on(y, times, rows)
-    series = Series(times[at], y[at, None], rows)
+    series = _tuned_on(y, times, rows)[0]
     positive = bool(np.all(series.Y > 0))
     if log and not positive:
         raise ValueError("log=True needs targets above 0; leave it out, or shift the targets")
@@ -134,12 +131,7 @@ def choose(
     now = best(*(now._replace(log=one) for one in logs))
     if trend is None:
         now = best(now, now._replace(trend=True))
-    chosen = found[best(now)]
-    if inputs is None:
-        return chosen
-    tell("tuning inputs and structure together")
-    features, groups = inputs(min(now.seasons, default=None))
-    return _fit_beside(chosen, series, features[at], groups)
+    return found[best(now)]
 
 
 def candidates(series: Series, calendar: tuple[float, ...] = ()) -> list[float]:
@@ -184,19 +176,14 @@ def _sharpened(correlation: FloatArray, lag: int, step: float) -> float:
     return step * (lag + (offset if abs(offset) > 0.25 else 0.0))
 
 
-def _tuned_on(y: FloatArray, times: FloatArray, rows: int) -> NDArray[np.int64]:
-    """The rows that count for hyperparameters."""
-    whole = Series(times, y[:, None], len(y))
-    at = np.flatnonzero(~np.isnan(y))
-    if whole.is_regular:
-        return at[-rows:]
-    breaks = np.flatnonzero(np.abs(whole.gaps - whole.step) > 1e-6 * whole.step)
-    edges = np.append(breaks, len(at))
-    if not breaks.size or breaks[0] > 0:
-        edges = np.insert(edges, 0, 0)
-    longest = int(np.argmax(np.diff(edges)))
-    first, beyond = int(edges[longest]), int(edges[longest + 1])
-    return at[first:beyond][-rows:] if beyond - first >= STRETCH else at[-IRREGULAR:][-rows:]
+def _tuned_on(y: FloatArray, times: FloatArray, rows: int) -> tuple[Series, NDArray[np.int64]]:
+    """The rows that count for hyperparameters, and which they are."""
+    known = np.flatnonzero(~np.isnan(y))
+    gaps, step = np.diff(times[known]), usual_gap(times[known])
+    stretches = np.split(known, 1 + np.flatnonzero(np.abs(gaps - step) > EVEN * step))
+    longest = max(stretches, key=len)
+    at = (longest if len(longest) >= STRETCH else known[-IRREGULAR:])[-rows:]
+    return Series(times[at], y[at, None], rows), at
 
 
 def _fit(structure: Structure, series: Series, search: Evidence) -> Chosen:
@@ -210,16 +197,15 @@ def _fit(structure: Structure, series: Series, search: Evidence) -> Chosen:
     return Chosen(structure, kernel, noise, center, evidence)
 
 
-def _fit_beside(chosen: Chosen, series: Series, features: FloatArray, groups: NDArray[np.int64]) -> Chosen:
-    """The same structure beside inputs."""
+def beside(
+    chosen: Chosen, y: FloatArray, times: FloatArray, rows: int, features: FloatArray, groups: NDArray[np.int64]
+) -> Chosen:
+    """The same structure beside (n, k) features of inputs: all hyperparameters are tuned together."""
+    series, at = _tuned_on(y, times, rows)
     Y = (np.log(series.Y) if chosen.structure.log else series.Y) - chosen.center
     count = int(groups[-1]) + 1
     variances = np.full(count, INPUTS / count * (float(Y.var()) or 1.0))
-    kernel, noise, found = fit_time(
-        chosen.kernel,
-        chosen.noise,
-        series.replaced(Y),
-        Evidence(restarts=0, iterations=BESIDE),
-        lambda time: InputEvidence(time, features, groups, variances),
-    )
+    search = Evidence(restarts=0, iterations=BESIDE)
+    own = Inputs(features[at], groups, variances)
+    kernel, noise, found = fit_time(chosen.kernel, chosen.noise, series.replaced(Y), search, own)
     return chosen._replace(kernel=kernel, noise=noise, variances=np.exp(found.coordinates[-count:]))

@@ -17,13 +17,9 @@ CERTAIN = 9.0  # beyond this many standard deviations a Gaussian has no probabil
 
 
 class Spread:
-    """The distribution of the sizes of standardized errors, by steps ahead.
+    """The distribution of the sizes of standardized errors, by steps ahead; further ones are taken for the last.
 
-    It is a mixture of the Gaussian, which counts as some forecasts, and of the errors of past forecasts: without any it
-    is the Gaussian, with many it is theirs, with its tails.
-
-    Args:
-        steps: most steps ahead; further ones are taken for the last.
+    It is a mixture of the Gaussian, which counts as some forecasts, and of the errors of past forecasts.
     """
 
     def __init__(self, steps: int) -> None:

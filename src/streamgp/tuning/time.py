@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import abc
 import copy
-from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.batch.evidence import WIDEST, Evidence, Maximum, Objective
 from streamgp.compiled import compile_now
@@ -21,11 +20,11 @@ from streamgp.settings import FloatArray
 # Standard deviations of the logarithms around the start: a variance may well be 20 times off, a length 7 times, the
 # lengthscale of a season, of which few periods tell little, 3 times. The starts are in series.py.
 SPREAD = {"noise": 1.5, "variance": 1.5, "lengthscale": 1.0, "span": 1.0, "turns": 0.5}
-# Rows whose gaps differ by less than this part of them, or than times are rounded, are equally far apart.
+# Rows are equally far apart if their gaps differ by less than this part of them, or by less than times are rounded.
 EQUAL = 1e-9
-# As far as the search goes: variances relative to that of the targets, lengths to one gap and to all, turns.
+# Limits of the search: variances relative to that of the targets, lengths relative to one gap and to all, turns.
 VARIANCES, LENGTHS, TURNS = (1e-8, 1e3), (1e-2, 1e2), (0.1, 10.0)
-# Harmonics are counted once for a search; if its end asks for others, it starts again there, at most so often.
+# Harmonics are counted once for a search; if its end asks for others, the search goes on from there, at most so often.
 COUNTS = 2
 
 Named = tuple[str, LeafKernel, str, float]  # full name, leaf, name within it, value
@@ -66,37 +65,25 @@ class Series:
         return other
 
 
-class SeriesEvidence(abc.ABC):
-    """The log evidence of a series as a function of the logarithms of hyperparameters."""
+class Inputs(NamedTuple):
+    """Features beside a kernel over time, whose weights have a prior variance for each group."""
 
-    series: Series
-    names: tuple[str, ...]
-    kinds: list[str]  # noise, variance, span, a lengthscale in time or one in turns
-    start: FloatArray
-
-    @abc.abstractmethod
-    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
-        """The log evidence and its gradient."""
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """How far each hyperparameter is searched."""
-        lengths = LENGTHS[0] * self.series.step, LENGTHS[1] * self.series.length
-        scale = scale2(self.series.Y)
-        among = {"turns": TURNS, "lengthscale": lengths, "span": lengths}
-        variances = VARIANCES[0] * scale, VARIANCES[1] * scale
-        return {name: among.get(kind, variances) for name, kind in zip(self.names, self.kinds, strict=True)}
+    features: FloatArray  # (n, k) of the rows of a series
+    groups: NDArray[np.int64]  # (k,) to which group each belongs
+    variances: FloatArray  # of the groups, to start from
 
 
-class TimeEvidence(SeriesEvidence):
-    """The log evidence of a series as a function of the logarithms of a kernel's hyperparameters, and of the noise.
+class TimeEvidence:
+    """The log evidence of a series as a function of the logarithms of hyperparameters: of a kernel, noise, and inputs.
 
     Periods stay as they are, and so do variances that change nothing that earlier ones do not: of a product, all but
     the first.
     """
 
-    def __init__(self, kernel: Kernel, noise: float, series: Series) -> None:
+    def __init__(self, kernel: Kernel, noise: float, series: Series, inputs: Inputs | None = None) -> None:
         compile_now(temporal_evidence.regular)
-        self.series = series
+        none = Inputs(np.empty((len(series.Y), 0)), np.empty(0, dtype=np.int64), np.empty(0))
+        self.series, self._inputs = series, none if inputs is None else inputs
         blocks = [block for one in components(kernel) for block in one.blocks]
         sizes = np.array([COORDINATES[block.kind] for block in blocks])
         self._starts = np.cumsum(sizes) - sizes
@@ -107,18 +94,18 @@ class TimeEvidence(SeriesEvidence):
         named = [
             (prefix + name, leaf, name, float(np.ravel(value)[0]))
             for prefix, leaf in kernel.leaves()
-            for name, value in leaf._hyperparameters(1, 1)
+            for name, value in leaf.bound(1, 1).items()
             if name != "period"
         ]
         named = _independent(named, blocks)
-        self.names = (*(name for name, *_ in named), "noise")
-        self.start = np.log([value for *_, value in named] + [noise])
-        self.kinds = [
-            "turns" if name == "lengthscale" and isinstance(leaf, Periodic) else name for _, leaf, name, _ in named
-        ]
-        self.kinds.append("noise")
+        variances = self._inputs.variances
+        self.names = (*(name for name, *_ in named), "noise", *(f"inputs.{g}" for g in range(len(variances))))
+        self.start = np.log([*(value for *_, value in named), noise, *variances])
+        kinds = np.array(
+            ["turns" if name == "lengthscale" and isinstance(leaf, Periodic) else name for _, leaf, name, _ in named]
+        )
+        self.kinds = [*kinds, "noise", *["variance"] * len(variances)]
         has = np.column_stack([_within(leaf, blocks) for _, leaf, _, _ in named])
-        kinds = np.array(self.kinds[:-1])
         self._scales = has * (kinds == "variance")
         self._turns = [
             (b, i, j)
@@ -137,34 +124,39 @@ class TimeEvidence(SeriesEvidence):
         self._rates = has * np.where(np.isin(kinds, ("lengthscale", "span")), own, 0.0)
         self._constant_rates = self._table[:, 2] - self._rates.sum(axis=1)
 
-    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
-        return self.at(logs, self.series.Y)
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """How far each hyperparameter is searched."""
+        lengths = LENGTHS[0] * self.series.step, LENGTHS[1] * self.series.length
+        scale = scale2(self.series.Y)
+        among = {"turns": TURNS, "lengthscale": lengths, "span": lengths}
+        variances = VARIANCES[0] * scale, VARIANCES[1] * scale
+        return {name: among.get(kind, variances) for name, kind in zip(self.names, self.kinds, strict=True)}
 
-    def at(self, logs: FloatArray, Y: FloatArray) -> tuple[float, FloatArray]:
-        """The log evidence of other targets (n, p) of the same rows, and its gradient."""
-        table, features, slopes, parts = self._blocks(logs)
+    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
+        """The log evidence and its gradient."""
+        of_time, of_inputs = np.split(logs, [len(logs) - len(self._inputs.variances)])
+        table, features, slopes, parts = self._blocks(of_time)
         rates, own = table[:, 2], features[self._starts]
         for_features, for_rates = np.zeros(self._size), np.zeros(len(rates))
-        noise, series = float(np.exp(logs[-1])), self.series
-        value = slope = np.nan
-        if series.is_regular:
+        noise, series, Y = float(np.exp(of_time[-1])), self.series, self.series.Y
+        F = self._inputs.features * np.exp(0.5 * of_inputs)[self._inputs.groups]
+        value, for_inputs = np.nan, np.empty(0)
+        if series.is_regular and not F.size:
             out = for_features, for_rates, *temporal_evidence.room_of(table, len(Y), Y.shape[1], features.size)
             value, slope = temporal_evidence.regular(table, features, noise, series.step, Y, *out)
         if np.isnan(value):
             for_features[:], for_rates[:] = 0.0, 0.0
-            value, slope = temporal_evidence.irregular(table, features, noise, series.gaps, Y, for_features, for_rates)
+            value, slope, for_inputs = temporal_evidence.dense(
+                table, features, noise, series.gaps, Y, F, for_features, for_rates
+            )
         gradient = slopes.T @ (0.5 * own * for_features[self._starts])
         gradient -= parts.T @ (for_rates / np.where(rates > 0, rates, 1.0))
-        return value, np.append(gradient, slope * noise)
-
-    def innovations(self, logs: FloatArray, Y: FloatArray) -> tuple[FloatArray, float]:
-        """What the rows before do not tell of each of (n, p) targets, over its deviation; the sum of log variances."""
-        table, features, _, _ = self._blocks(logs)
-        return temporal_evidence.innovations(table, features, float(np.exp(logs[-1])), self.series.gaps, Y)
+        groups = np.bincount(self._inputs.groups, for_inputs, len(of_inputs))
+        return value, np.concatenate([gradient, [slope * noise], groups])
 
     def _blocks(self, logs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The table of blocks, the features, the slopes of the logarithms of the blocks' variances, parts of rates."""
-        change = (logs - self.start)[:-1]
+        change = logs[:-1] - self.start[: len(logs) - 1]
         log_variance = np.log(self._variances) + self._scales @ change
         slopes = self._scales.copy()
         for b, i, j in self._turns:
@@ -206,46 +198,34 @@ def _independent(named: list[Named], blocks: list[Block]) -> list[Named]:
 
 
 def fit_time(
-    kernel: Kernel,
-    noise: float,
-    series: Series,
-    evidence: Evidence,
-    beside: Callable[[TimeEvidence], SeriesEvidence] = lambda time: time,
+    kernel: Kernel, noise: float, series: Series, evidence: Evidence, inputs: Inputs | None = None
 ) -> tuple[Kernel, float, Maximum]:
     """The kernel and the noise of the largest evidence times prior, and how the search went.
 
-    The prior of each hyperparameter is log-normal around the given one. ``beside`` turns the evidence into that of a
-    model which has more than the kernel; its coordinates come after those of the kernel and the noise.
+    The prior of each hyperparameter is log-normal around the given one. Those of inputs come last among coordinates.
     """
-    kernel = kernel.with_values(np.concatenate([leaf.values(1, 1) for _, leaf in kernel.leaves()]), 1)
-    middle: FloatArray | None = None
-    start: FloatArray | None = None
-    for _ in range(COUNTS):
-        of_time = TimeEvidence(kernel, noise, series)
-        likelihood = beside(of_time)
-        limits = likelihood.limits()
-        low, high = np.log([limits[name] for name in likelihood.names]).T
-        start = np.clip(likelihood.start if start is None else start, low, high)
-        middle = start if middle is None else middle
-        spread = np.array([SPREAD[kind] for kind in likelihood.kinds])
-        found = evidence.replaced(bounds=limits if evidence.bounds == WIDEST else evidence.bounds).maximize(
-            Objective(_posterior(likelihood, middle, spread), start, likelihood.names, np.ones(len(start), dtype=bool))
-        )
-        start = found.coordinates
-        *values, noise = (float(value) for value in np.exp(start[: len(of_time.names)]))
-        counted = sum(len(one.blocks) for one in components(kernel))
-        kernel = kernel.replaced(
-            **{name.replace(".", "__"): value for name, value in zip(of_time.names, values, strict=False)}
-        )
-        if counted == sum(len(one.blocks) for one in components(kernel)):
-            break
-    return kernel, noise, found
+    kernel = kernel.with_values(kernel.values(1), 1)
+    likelihood = TimeEvidence(kernel, noise, series, inputs)
+    limits = likelihood.limits()
+    low, high = np.log([limits[name] for name in likelihood.names]).T
+    middle = start = np.clip(likelihood.start, low, high)
+    spread = np.array([SPREAD[kind] for kind in likelihood.kinds])
+    search = evidence.replaced(bounds=limits) if evidence.bounds == WIDEST else evidence
 
-
-def _posterior(likelihood: SeriesEvidence, middle: FloatArray, spread: FloatArray) -> Any:
-    def evaluate(logs: FloatArray) -> tuple[float, FloatArray]:
+    def posterior(logs: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = likelihood(logs)
         apart = (logs - middle) / spread
         return value - 0.5 * float(apart @ apart), gradient - apart / spread
 
-    return evaluate
+    for _ in range(COUNTS):
+        found = search.maximize(Objective(posterior, start, likelihood.names, np.ones(len(start), dtype=bool)))
+        start = np.clip(found.coordinates, low, high)
+        values = dict(zip(likelihood.names, np.exp(found.coordinates).tolist(), strict=True))
+        noise = values["noise"]
+        counted = sum(len(one.blocks) for one in components(kernel))
+        own = likelihood.names[: likelihood.names.index("noise")]
+        kernel = kernel.replaced(**{name.replace(".", "__"): values[name] for name in own})
+        if counted == sum(len(one.blocks) for one in components(kernel)):
+            break
+        likelihood = TimeEvidence(kernel, noise, series, inputs)
+    return kernel, noise, found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,17 +35,16 @@ class NoEvidenceError(TypeError):
     """The marginal likelihood says nothing about the settings of this kind of model."""
 
 
-# Of the prior variance on the data. The evidence of targets without noise grows without bound with the signal-to-noise
-# ratio, but on a basis that grows rounding hides what is below this (docs/numerics.md).
+# The least noise, relative to the prior variance on the data. Without noise in the targets the evidence grows without
+# bound as the noise falls, but on a growing basis rounding hides what is below this (docs/numerics.md).
 LEAST_NOISE = 1e-5
-# Of the targets' variance: as far as each term of a kernel is searched, so that the noise which suits it stays small.
+# The largest variance of a term of a kernel, relative to that of the targets: so the noise that suits it stays small.
 MOST_VARIANCE = 10.0
-# By how much a start may differ from the scale of the data, in the unit of an input or a target. From further away the
-# function looks constant, or is noise from row to row, and the evidence has no slope.
+# The largest factor by which a start may differ from the scale of the data. From further away the function looks
+# constant, or like noise from row to row, and the evidence has no slope.
 FAR = 100.0
-# Of the targets' variance: where a noise that is far off starts.
+# Where a noise that is far off starts, relative to the variance of the targets.
 LIKELY_NOISE = 0.01
-EVERY = 10  # iterations of a search between two lines that tell of it
 
 
 def tune(
@@ -98,19 +95,12 @@ def tune(
     if evidence is None:
         evidence = Evidence(restarts=0) if isinstance(model, TimeGP) else Evidence()
     if verbose:
-        evidence = checked(evidence).replaced(progress=partial(_tell, 1 + evidence.restarts))
+        evidence = checked(evidence).replaced(progress=True)
     if isinstance(model, TimeGP):
         return model.replaced(**_over_time(model, X, Y, time, evidence, rows))
     if time is not None:
         raise ValueError(f"{type(model).__name__} has no kernel over time; leave out time=, or tune a TimeGP")
     return with_hyperparameters(model, fit_prefix(model, X, Y, evidence, rows, tune_frequencies))
-
-
-def _tell(starts: int, start: int, iteration: int, value: float) -> None:
-    """Print how a search goes, now and then."""
-    if iteration % EVERY == 0:
-        place = f"start {start + 1} of {starts}, iteration {iteration}"
-        print(f"tune: {place}, log evidence {value:.4g}", file=sys.stderr, flush=True)
 
 
 def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence, rows: int) -> dict[str, Any]:
@@ -143,8 +133,15 @@ def fit_prefix(
     if not isinstance(model, StreamModel):
         raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
     X = inputs.rows(X, model._d)
+    if isinstance(model, Standardize):  # rows in the units of its warm-up
+        Y, scalar = inputs.targets(Y, len(X), model._shape.outputs, model._shape.scalar)
+        inputs.refuse(*check(X, Y, False, np.inf), many=True)
+        units = units_of(X[: model._warmup], Y[: model._warmup])
+        X = standard(X, units.input_shift, units.input_scale)
+        Y = standard(Y, units.target_shift, units.target_scale)
+        Y = Y[:, 0] if scalar else Y
     if isinstance(model, Wrapper):
-        return _fit_within(model, X, Y, evidence, rows, tune_frequencies)
+        return fit_prefix(model._pristine, X, Y, evidence, rows, tune_frequencies)
     batch = _batch_twin(model, X.shape[1], tune_frequencies)
     Y, _ = inputs.targets(Y, len(X), model._shape.outputs, model._shape.scalar)
     if len(X) == 0:
@@ -217,20 +214,6 @@ def _near(value: float, scale: float, factor: float) -> float:
 
 def _around(start: Any, low: float, high: float) -> tuple[float, float]:
     return min(float(np.min(start)), float(low)), max(float(np.max(start)), float(high))
-
-
-def _fit_within(
-    model: Wrapper, X: FloatArray, Y: Any, evidence: Evidence, rows: int, tune_frequencies: bool
-) -> FullGP | SSGPR:
-    """The batch model for what the model within will see: in Standardize rows in the units of its warm-up."""
-    if isinstance(model, Standardize):
-        Y, scalar = inputs.targets(Y, len(X), model._shape.outputs, model._shape.scalar)
-        inputs.refuse(*check(X, Y, False, np.inf), many=True)
-        units = units_of(X[: model._warmup], Y[: model._warmup])
-        X = standard(X, units.input_shift, units.input_scale)
-        Y = standard(Y, units.target_shift, units.target_scale)
-        Y = Y[:, 0] if scalar else Y
-    return fit_prefix(model._pristine, X, Y, evidence, rows, tune_frequencies)
 
 
 def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:

@@ -11,23 +11,22 @@ and what was absorbed counts 1 / r as much when its noise is multiplied by r:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Model
-from streamgp.compiled import compiled, inlined
+from streamgp.compiled import compiled
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
-from streamgp.linalg.vector import copy, dot
+from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import features
+from streamgp.process.row import outputs_from
 
 Array = NDArray
 
 
-@inlined
+@compiled
 def prepare(m: Model, n: int) -> None:
     """The derivatives of K on the frozen basis, lower triangles, and of the logarithm of its mean diagonal."""
     operations, theta = m.operations, m.parameters
@@ -49,64 +48,38 @@ def prepare(m: Model, n: int) -> None:
 
 
 @compiled
-def residual_noise(m: Model, j: int) -> Any:
-    """g: what the residuals of the learned rows add to their noise, on (harmonic) average."""
-    sums = m.residual
-    return max(sums[1, j] / sums[0, j] - m.noise[j], 0.0) if sums[1, j] > 0.0 else 0.0
-
-
-@inlined
-def chosen(m: Model, order: Array) -> Any:
-    """Which derivatives this row computes: the first few of a random order; returns how many."""
-    theta, count = m.plan.theta, m.plan.per_row
-    for h in range(theta):
-        order[h] = h
-    if count == 0 or count >= theta:
-        return theta
-    # Park and Miller 1988: the order is random, and yet a function of the row's number.
-    bits = 1 + m.counters.rows_seen % 2147483646
-    for h in range(count):
-        for _ in range(3):
-            bits = 48271 * bits % 2147483647
-        other = h + bits % (theta - h)
-        order[h], order[other] = order[other], order[h]
-    return count
-
-
-@inlined
 def gather(m: Model) -> None:
     """Add the gradient of the log density of the row that was just predicted, and its Fisher information."""
-    p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta
-    fourier = m.plan.features == features.FOURIER
-    n, t = m.plan.weights if fourier else m.counters.points, m.plan.temporal
+    theta, fourier, t = m.plan.theta, m.plan.features == features.FOURIER, m.plan.temporal
+    n = features.weights_in_use(m)
     if not fourier and m.prepared[0] == 0.0:
         prepare(m, n)
-    parameters, y, seen = m.parameters, m.y, m.seen
-    count, slopes, by_mean = parameters.size, m.slopes, m.by_mean
-    for c in range(p):
-        for i in range(theta):
-            slopes[0, c, i] = slopes[1, c, i] = 0.0
-    d_k, d_kappa, value, one = m.d_k, m.d_kappa, m.values, m.kernel_value
+    parameters, seen, slopes, by_mean, d_k, d_kappa = m.parameters, m.seen, m.slopes, m.by_mean, m.d_k, m.d_kappa
+    count = parameters.size
+    for c in range(m.plan.outputs):
+        fill(slopes[0, c], theta, 0.0)
+        fill(slopes[1, c], theta, 0.0)
     if not fourier:
         operations, scratch, alone, by_inputs = m.operations, m.kernel_scratch, seen.reshape(1, seen.size), n < 0
-        program.cross_gradient(operations, parameters, m.basis, n, seen, by_inputs, value, d_k, scratch)
+        program.cross_gradient(operations, parameters, m.basis, n, seen, by_inputs, m.values, d_k, scratch)
+        one = m.kernel_value
         program.cross_gradient(operations, parameters, alone, one.size, seen, by_inputs, one, d_kappa, scratch)
-    order = m.order
-    used = chosen(m, order)
-    mu, alpha, h, g, u = m.old_mu, m.old_alpha, m.old_h, m.g, m.u
-    for j in range(q):
-        first, last = (j, j + 1) if q > 1 else (0, p)
-        if np.isnan(y[first]):
+    phi, mu, alpha, h, g, u = m.phi, m.old_mu, m.old_alpha, m.old_h, m.g, m.u
+    for j in range(m.plan.covariances):
+        first, last = outputs_from(m, j)
+        if np.isnan(m.y[first]):
             continue
         weights(m, j, n, mu, alpha, h, g)
-        phi, noise, rest = m.phi, m.noise[j], residual_noise(m, j)
-        for o in range(used):
-            i = order[o]
-            for c in range(first, last):
-                by_mean[c] = 0.0
+        # What the residuals of the learned rows add to their noise, on (harmonic) average.
+        noise, sums, rest = m.noise[j], m.residual, 0.0
+        if sums[1, j] > 0.0:
+            rest = max(sums[1, j] / sums[0, j] - noise, 0.0)
+        s = m.variance_now[j] + noise
+        for i in range(theta):
+            fill(by_mean[first:last], last - first, 0.0)
             by_variance = by_ratio = by_noise = 0.0
             if i >= count:
-                if q > 1 and i != count + j:
+                if m.plan.covariances > 1 and i != count + j:
                     continue
                 by_ratio, by_noise = noise / (noise + rest), noise
             elif fourier:  # the variance scales phi: dK = K = I, dk = phi
@@ -126,55 +99,46 @@ def gather(m: Model) -> None:
                     by_variance -= by_ratio * h[k] * (h[k] - phi[k])
                     for c in range(first, last):
                         by_mean[c] -= by_ratio * h[k] * mu[k, c]
-            s = m.variance_now[j] + noise
             for c in range(first, last):
                 slopes[0, c, i] = by_mean[c] / np.sqrt(s)
                 slopes[1, c, i] = np.sqrt(0.5) * (by_variance + by_noise) / s
-    add_row(m, order, used)
+    add_row(m)
 
 
-@inlined
-def add_row(m: Model, order: Array, used: int) -> None:
-    """Add a row's gradient and information, each divided by the probability that its entries were computed.
+@compiled
+def add_row(m: Model) -> None:
+    """Add a row's gradient and information.
 
     With z = e / sqrt(s) the gradient is the slopes of mean / sqrt(s) times z and those of log s / sqrt(2) times
     (z^2 - 1) / sqrt(2). Were the model right, these factors would have mean 0, variance 1 and no correlation, so the
     Fisher information is the slopes' own product. [soh2014] Eq. (50) takes the square of the gradient instead, which is
     as wrong as the model is: errors ten times too large make the steps of the noise a hundred times too small.
     """
-    p, theta, y, mean = m.plan.outputs, m.plan.theta, m.y, m.mean_now
-    gradient, fisher, variance = m.gradient, m.fisher, m.variance_now
-    alone = used / theta
-    together = alone * (used - 1) / (theta - 1) if used < theta else 1.0
-    e = 1.0 / m.plan.interval
+    theta, gradient, fisher, e = m.plan.theta, m.gradient, m.fisher, 1.0 / m.plan.interval
     for i in range(theta):
         for k in range(theta):
             fisher[i, k] *= 1.0 - e
-    for o in range(p):
-        if np.isnan(y[o]):
+    for o in range(m.plan.outputs):
+        if np.isnan(m.y[o]):
             continue
         j = o if m.plan.covariances > 1 else 0
-        z = (y[o] - mean[o]) / np.sqrt(variance[j] + m.noise[j])
+        z = (m.y[o] - m.mean_now[o]) / np.sqrt(m.variance_now[j] + m.noise[j])
         by_mean, by_variance = m.slopes[0, o], m.slopes[1, o]
-        for a in range(used):
-            i = order[a]
+        for i in range(theta):
             # [soh2014] Eq. (46), ascending: the signs of (44), (47) and (48) clash.
-            gradient[i] += (z * by_mean[i] + np.sqrt(0.5) * (z * z - 1.0) * by_variance[i]) / alone
-            for b in range(a + 1):
-                k = order[b]
-                chance = alone if a == b else together
-                fisher[i, k] += e * (by_mean[i] * by_mean[k] + by_variance[i] * by_variance[k]) / chance
-                fisher[k, i] = fisher[i, k]
+            gradient[i] += z * by_mean[i] + np.sqrt(0.5) * (z * z - 1.0) * by_variance[i]
+            for k in range(theta):
+                fisher[i, k] += e * (by_mean[i] * by_mean[k] + by_variance[i] * by_variance[k])
 
 
-@inlined
+@compiled
 def weights(m: Model, j: int, n: int, mu: Array, alpha: Array, h: Array, g: Array) -> None:
     """mu and h = S phi of covariance j; on basis points alpha = R^-1 mu and g = R^-1 (h - phi), else g = h - phi.
 
     alpha and g are of the n weights, whose prior moves; in mu and h the coordinates of a kernel over time come first.
     """
     t = m.plan.temporal
-    first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+    first, last = outputs_from(m, j)
     phi, state, one = m.phi, m.mu, m.score
     basis = m.plan.features != features.FOURIER
     if m.plan.factored:  # mu = R^-1 z and S = noise (R'R)^-1

@@ -20,10 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.kernels.program import Program, loading_units
-from streamgp.linalg.dense import factorize, inverse, solve, solve_transposed, symmetric
+from streamgp.kernels.program import Program
+from streamgp.linalg.dense import factorize, inverse, outer, solve, solve_transposed, symmetric
 from streamgp.process import budget, features
-from streamgp.process.adapt.sngd import count_moved
 from streamgp.process.state import GATHERING, RESTING, STOPPED, outputs_of
 from streamgp.settings import FloatArray
 
@@ -38,35 +37,46 @@ TRIES = 6  # of a step, each half as long as the one before
 
 
 class Known(NamedTuple):
-    """A posterior, and the factor of the prior of its basis points.
+    """A posterior, and the factor of the prior of its basis points."""
 
-    Args:
-        R: (n, n), upper triangle; of Fourier features (0, 0).
-        mu: (coordinates, outputs).
-        S: (covariances, coordinates, coordinates), full.
-    """
-
-    R: FloatArray
-    mu: FloatArray
-    S: FloatArray
+    R: FloatArray  # (n, n), upper triangle; of Fourier features (0, 0)
+    mu: FloatArray  # (coordinates, outputs)
+    S: FloatArray  # (covariances, coordinates, coordinates), of which the lower triangle counts
 
 
-class Moved(NamedTuple):
-    """A posterior after a move: mu, and V with S = V'V for each covariance."""
-
-    mu: FloatArray
-    V: FloatArray
+Moved = tuple[FloatArray, FloatArray]  # a posterior after a move: mu, and V with S = V'V for each covariance
 
 
-def finish_interval(numbers: Numbers) -> None:
-    """Move; then rest, unless adaptation has ended."""
-    counters, plan = numbers.counters[0], numbers.plan[0]
-    move(numbers)
-    if counters["phase"] == GATHERING:
-        counters["phase"] = RESTING
-    # The row that ended the interval is counted now. Where points neither come nor go, there is nothing to rest for.
-    counters["phase_rows"] = -1 if plan["features"] == features.DICTIONARY else plan["rest"] - 1
-    count_moved(numbers.records, numbers.buffers)
+def go_on(numbers: Numbers) -> None:
+    """Where a phase has ended, move or begin to gather."""
+    state, counters, plan = numbers.state, numbers.counters[0], numbers.plan[0]
+    if counters["phase_rows"] >= 0:
+        return
+    counters["phase_rows"], gathering = 0, counters["phase"] == GATHERING
+    if gathering:
+        move(numbers)
+    if gathering or counters["moves"] == 0:
+        record(numbers)
+    if gathering and plan["features"] == features.DICTIONARY:  # others have nothing to rest for
+        counters["phase"] = max(counters["phase"], RESTING)
+    elif counters["phase"] != STOPPED:
+        unit = units(numbers)
+        counters["phase"], numbers.work.prepared[:], state.gradient[:] = GATHERING, 0.0, 0.0
+        state.fisher[:] = np.diag(plan["damping"] / np.where(unit > 0.0, unit, 1.0) ** 2)
+
+
+def record(numbers: Numbers) -> None:
+    """One more point of the path; a full one is thinned to every other point, and so is what comes."""
+    state, counters = numbers.state, numbers.counters[0]
+    if counters["moves"] % counters["path_stride"]:
+        return
+    points = counters["path_points"]
+    if points == len(state.path):
+        points //= 2
+        state.path[:points], state.path[points:] = state.path[::2].copy(), 0.0
+        counters["path_stride"] *= 2
+    state.path[points] = [counters["rows_seen"], state.density[0], *state.parameters, *state.noise]
+    counters["path_points"] = points + 1
 
 
 def move(numbers: Numbers) -> None:
@@ -76,7 +86,7 @@ def move(numbers: Numbers) -> None:
     moves, longest = int(counters["moves"]), plan["longest"]
     # [soh2014] Eq. (52): the gradient by the inverse of the Fisher matrix
     root, failed = factorize(state.fisher)
-    if failed:  # possible where rows computed a part of it only: its diagonal
+    if failed:  # possible where numbers overflow: its diagonal
         root = np.diag(np.sqrt(np.diagonal(state.fisher)))
     step = (
         solve(root, solve_transposed(root, state.gradient)) * plan["rate"] / moves ** plan["decay"] / plan["interval"]
@@ -103,7 +113,7 @@ def move(numbers: Numbers) -> None:
 def units(numbers: Numbers) -> FloatArray:
     """The unit of each coordinate of theta that is a loading; 0 where it is a logarithm."""
     unit = np.zeros(numbers.state.gradient.size)
-    loading_units(*program_of(numbers), numbers.work.seen.size, unit)
+    unit[: numbers.state.parameters.size] = program_of(numbers).loading_units(numbers.work.seen.size)
     return unit
 
 
@@ -167,7 +177,7 @@ def move_basis(numbers: Numbers, parameters: FloatArray, noise: FloatArray) -> b
     leaving: list[int] = []
     if grows:
         np.maximum(noise, np.trace(K) / (LARGEST_RATIO * max(len(K), 1)), out=noise)
-        left, leaving, R = distinct(K, noise.min(), bool(plan["evict"] == budget.NEVER))
+        left, leaving, R, root = distinct(K, noise.min(), bool(plan["evict"] == budget.NEVER))
         if leaving:
             if lost_density(K, R, left, before.R.T @ before.mu[t:], noise) > MOST_LOST:
                 return False
@@ -192,9 +202,8 @@ def move_basis(numbers: Numbers, parameters: FloatArray, noise: FloatArray) -> b
     place(numbers, after)
     state.prior[:n], state.factor[:n, :n] = diagonal, R
     if grows:
-        root = inverse(R)
         state.inverse_diagonal[:n] = np.sum(root**2, axis=1)
-        for variances, V in zip(state.weight_variance, after.V, strict=False):  # the diagonal of R^-1 S R^-T
+        for variances, V in zip(state.weight_variance, after[1], strict=False):  # the diagonal of R^-1 S R^-T
             variances[:n] = np.sum((V[:, t:] @ root.T) ** 2, axis=0)
     return True
 
@@ -215,27 +224,31 @@ def known(numbers: Numbers, n: int) -> Known:
     """What a model knows, with n basis points."""
     state, plan = numbers.state, numbers.plan[0]
     m = len(state.mu) if plan["features"] == features.FOURIER else plan["temporal"] + n
-    return Known(np.triu(state.factor[:n, :n]), state.mu[:m], symmetric(state.covariance[:, :m, :m]))
+    return Known(state.factor[:n, :n], state.mu[:m], state.covariance[:, :m, :m])
 
 
 def place(numbers: Numbers, after: Moved) -> None:
     """Write what is known after a move into a model."""
-    state, m = numbers.state, len(after.mu)
-    state.mu[:m], state.covariance[:, :m, :m] = after.mu, np.tril(after.V.transpose(0, 2, 1) @ after.V)
+    (mu, V), state = after, numbers.state
+    m = len(mu)
+    state.mu[:m] = mu
+    for S, one in zip(state.covariance, V, strict=True):
+        S[:m, :m] = outer(one.T).T
 
 
-def distinct(K: FloatArray, noise: float, stays: bool) -> tuple[np.ndarray, list[int], FloatArray]:
-    """Which points are distinct under K, which others leave, each counted at its own moment, and the factor of K."""
+def distinct(K: FloatArray, noise: float, stays: bool) -> tuple[np.ndarray, list[int], FloatArray, FloatArray]:
+    """Which points are distinct under K, which others leave, each counted at its own moment, the factor R, and R^-1."""
     left = np.arange(len(K))
     leaving: list[int] = []
     while True:
         part = K[np.ix_(left, left)]
         R, r = factorize(part)
         if not r:
-            Q = np.sum(inverse(R) ** 2, axis=1)  # the diagonal of K^-1
+            root = inverse(R)
+            Q = np.sum(root**2, axis=1)  # the diagonal of K^-1
             r = 1 + budget.least_distinct(Q, np.diagonal(part).copy(), len(left), noise, True, stays)
-        if not r:
-            return left, leaving, R
+            if not r:
+                return left, leaving, R, root
         leaving.append(r - 1)
         left = np.delete(left, r - 1)
 
@@ -262,7 +275,7 @@ def without_others(before: Known, left: np.ndarray, t: int, *, marginal: bool) -
     signs = np.where(np.diagonal(R) < 0.0, -1.0, 1.0)
     U = np.eye(t + len(Q))
     U[t:, t:] = Q * np.concatenate([signs, np.ones(rest)])
-    mu, S = U.T @ before.mu, U.T @ before.S @ U
+    mu, S = U.T @ before.mu, U.T @ symmetric(before.S) @ U
     stay, gone = slice(t + n), slice(t + n, None)
     for j in range(0 if marginal else len(S)):
         own, (root, failed) = outputs_of(j, len(S)), factorize(S[j, gone, gone])
@@ -282,9 +295,9 @@ def rebased(numbers: Numbers, before: Known, P: FloatArray, growth: float, noise
     g = np.maximum(sums[1] / np.where(sums[0] > 0.0, sums[0], np.inf) - present, 0.0)
     ratio, mu, V = (noise + growth * g) / (present + g), np.empty(before.mu.shape), np.empty(before.S.shape)
     for j, (S, r) in enumerate(zip(before.S, ratio, strict=True)):
-        L, failed = factorize(S)
+        L, failed = factorize(S.T)
         W = L @ P
-        C, failed_too = factorize(W @ W.T + (np.eye(len(L)) - L @ L.T) / r)
+        C, failed_too = factorize(outer(W) + (np.eye(len(L)) - outer(L)) / r)
         if failed or failed_too:
             return None
         own, V[j] = outputs_of(j, len(V)), solve_transposed(C, W)
@@ -292,7 +305,7 @@ def rebased(numbers: Numbers, before: Known, P: FloatArray, growth: float, noise
     if not (np.isfinite(mu).all() and np.isfinite(V).all()):
         return None
     sums[0] = sums[1] / (noise + growth * g)
-    return Moved(mu, V)
+    return mu, V
 
 
 def rebuilt(numbers: Numbers, R: FloatArray, left: np.ndarray, noise: FloatArray) -> Moved:
@@ -307,7 +320,7 @@ def rebuilt(numbers: Numbers, R: FloatArray, left: np.ndarray, noise: FloatArray
         V[j] = inverse(C).T
         mu[:, own] = V[j].T @ (V[j] @ (Phi @ targets[given, own])) / noise[j]
     sums[0] = sums[1] / noise  # no residual any more
-    return Moved(mu, V)
+    return mu, V
 
 
 def keep_points(numbers: Numbers, left: np.ndarray, leaving: list[int]) -> None:

@@ -11,19 +11,14 @@ from functools import partial
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.arrays import Model, opened
-from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, apart, compiled, entry
-from streamgp.kernels import program
-from streamgp.linalg import vector as vectors
+from streamgp.arrays import Model
+from streamgp.compiled import NOTHING, apart, compiled
 from streamgp.process import features
 from streamgp.process.adapt.gradient import gather
-from streamgp.process.state import ADMITTED, GATHERING, LAYOUT, RESTING, SETTLING
+from streamgp.process.state import ADMITTED, GATHERING, LAYOUT, SETTLING, STOPPED
 from streamgp.settings import Part, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import not_negative, positive
-
-Array = NDArray
 
 MOVE = ("rebase", "rebuild")
 
@@ -86,10 +81,6 @@ class SNGD(Part):
             ),
         ] = 1e-4,
         patience: Annotated[int, Setting("how many such steps in a row", "steps", whole)] = 50,
-        parameters_per_row: Annotated[
-            int | None,
-            Setting("derivatives computed at each row, drawn at random; None: all", check=optional(whole)),
-        ] = None,
         on_move: Annotated[
             str,
             Setting(
@@ -101,7 +92,6 @@ class SNGD(Part):
         self.interval, self.rest, self.patience = interval, rest or interval, patience
         self.rate, self.decay, self.damping = rate, decay, damping
         self.longest, self.tolerance = clip, tolerance
-        self.per_row = parameters_per_row or 0
         self.rebuild = on_move == "rebuild"
 
 
@@ -110,81 +100,30 @@ def before_learning(m: Model) -> None:
     """Before a row is learned: gather its gradient, if it is time to, and weigh its log density."""
     if m.counters.phase == GATHERING:
         gather(m)
-    y, mean, variance, noise = m.y, m.mean_now, m.variance_now, m.noise
     total, outputs = 0.0, 0
     for o in range(m.plan.outputs):
-        if not np.isnan(y[o]):
+        if not np.isnan(m.y[o]):
             j = o if m.plan.covariances > 1 else 0
-            s, e = variance[j] + noise[j], y[o] - mean[o]
+            s, e = m.variance_now[j] + m.noise[j], m.y[o] - m.mean_now[o]
             total -= 0.5 * (np.log(2.0 * np.pi * s) + e * e / s)
             outputs += 1
     m.counters.rows_adapted += 1
     keep = min(1.0 - 1.0 / m.counters.rows_adapted, 0.99)  # a running mean over about a hundred rows
-    density = m.density
-    density[0] = keep * density[0] + (1.0 - keep) * total / outputs
+    m.density[0] = keep * m.density[0] + (1.0 - keep) * total / outputs
 
 
-@apart(BOOLEAN, LAYOUT.model)
+@compiled
 def after_learning(m: Model) -> bool:
-    """After a row was learned: count it; whether an interval ends, so that a move is due, after which it is counted."""
-    phase = m.counters.phase
+    """Count a row that was learned; whether a phase ends with it: then phase_rows is -1."""
     m.counters.phase_rows += 1
-    growing = m.plan.features == features.DICTIONARY
+    phase, over = m.counters.phase, False
     if phase == SETTLING:
         if m.counters.change == ADMITTED:
             m.counters.phase_rows = 0
-        full = growing and m.counters.points >= m.plan.capacity
-        if full or m.counters.phase_rows >= m.plan.interval:
-            begin_interval(m)
-    elif phase == GATHERING and m.counters.phase_rows >= m.plan.interval:
-        return True
-    elif phase == RESTING and m.counters.phase_rows >= m.plan.rest:
-        begin_interval(m)
-    record(m)
-    return False
-
-
-@entry(LAYOUT.type, MATRIX)
-def count_moved(records: Array, buffers: Array) -> None:
-    """After a move, count the row that ended the interval."""
-    after_learning(opened(records, buffers, 0))
-
-
-@compiled
-def begin_interval(m: Model) -> None:
-    m.counters.phase = GATHERING
-    m.counters.phase_rows = 0
-    m.prepared[0] = 0.0
-    vectors.fill(m.gradient, m.plan.theta, 0.0)
-    fisher, unit = m.fisher, m.unit
-    vectors.fill(unit, m.plan.theta, 0.0)
-    program.loading_units(m.operations, m.parameters, m.seen.size, unit)
-    for i in range(m.plan.theta):
-        vectors.fill(fisher[i], m.plan.theta, 0.0)
-        fisher[i, i] = m.plan.damping / unit[i] ** 2 if unit[i] > 0.0 else m.plan.damping
-
-
-@compiled
-def record(m: Model) -> None:
-    """One more point of the path, at every stride; a full one is thinned to every other point, the stride doubles."""
-    if m.counters.rows_seen % m.counters.path_stride != 0:
-        return
-    trace, points = m.path, m.counters.path_points
-    if points == trace.shape[0]:
-        for i in range(points // 2):
-            vectors.copy(trace[2 * i + 1], trace.shape[1], trace[i])
-        for i in range(points // 2, points):
-            vectors.fill(trace[i], trace.shape[1], 0.0)
-        points = points // 2
-        m.counters.path_stride *= 2
-        if m.counters.rows_seen % m.counters.path_stride != 0:
-            m.counters.path_points = points
-            return
-    parameters, noise = m.parameters, m.noise
-    trace[points, 0] = m.counters.rows_seen
-    trace[points, 1] = m.density[0]
-    for h in range(parameters.size):
-        trace[points, 2 + h] = parameters[h]
-    for j in range(noise.size):
-        trace[points, 2 + parameters.size + j] = noise[j]
-    m.counters.path_points = points + 1
+        full = m.plan.features == features.DICTIONARY and m.counters.points >= m.plan.capacity
+        over = full or m.counters.phase_rows >= m.plan.interval
+    elif phase != STOPPED:
+        over = m.counters.phase_rows >= (m.plan.interval if phase == GATHERING else m.plan.rest)
+    if over:
+        m.counters.phase_rows = -1
+    return over
