@@ -89,9 +89,10 @@ def _numbers(model):
 
 def loadings(model):
     """Which hyperparameters are loadings of factors: they move as they are, the others by their logarithms."""
-    kernel, memory = model._features.kernel, model._memory
-    own = [] if kernel is None else kernel.loadings(memory.width(model._d), memory.depth)
-    return np.pad(own, (0, hyperparameters(model).size - len(own))).astype(bool)
+    if model._features.kernel is None:
+        return np.zeros(hyperparameters(model).size, dtype=bool)
+    own = move.program_of(model._numbers).loading_units(model._numbers.work.seen.size) > 0
+    return np.pad(own, (0, model._state.noise.size))
 
 
 def try_to_move(model, target):

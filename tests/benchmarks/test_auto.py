@@ -161,9 +161,9 @@ def test_two_folders_are_compared(tmp_path):
     assert [cell.strip() for cell in first[3:6]] == ["2.000", "1.000", "1.000"]
     results = {"machine": "m", "versions": {}} | auto_tables.gathered(tmp_path / "new")
     shown = auto_tables.rendered(results)
-    assert "| kin40k * |" in shown["errors on streams"]
-    assert "| kin40k *, 6 ahead |" in shown["errors ahead"]
-    assert "| without a part in a choice (*) | 1 |" in shown["intervals on streams"]
+    assert "| kin40k (least squares, " in shown["errors on streams"]
+    assert "| unseen, ahead | 1 |" in shown["errors on streams"]
+    assert "| unseen | 1 |" in shown["intervals on streams"]
 
 
 @pytest.mark.usefixtures("tiny")

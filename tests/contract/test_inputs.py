@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import COMPOSITIONS, EXAMPLES, SLOW, D, parameters
+from tests.contract.models import EXAMPLES, D, parameters
 from tests.contract.test_contract import N, assert_same, state, stream
 
 pd = pytest.importorskip("pandas")
@@ -18,7 +18,7 @@ WRONG = 1e10  # what lies under a mask
 DAYS = np.array(["2020-01-01", "NaT", "2020-01-03"], dtype="datetime64[D]")
 
 
-@pytest.fixture(params=parameters(EXAMPLES, more=COMPOSITIONS | SLOW))
+@pytest.fixture(params=parameters(EXAMPLES))
 def build(request):
     return EXAMPLES[request.param]
 
@@ -242,7 +242,7 @@ def test_free_running_refuses_bad_future_inputs_and_changes_nothing():
         ([[1, 10**400]] * 3, "beyond the largest float"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
-            model.forecast(3, feedback=[0], inputs=future, trajectories=2)
+            model.forecast(3, feedback=[0], X=future, trajectories=2)
     assert state(model) == before
 
 

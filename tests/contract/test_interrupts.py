@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import COMPOSITIONS, EXAMPLES, SLOW, D, parameters
+from tests.contract.models import EXAMPLES, D, parameters
 from tests.contract.test_contract import stream
 
 SOURCES = str(Path(sg.__file__).parent)
@@ -29,11 +29,11 @@ def handler():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(params=parameters(EXAMPLES, more=COMPOSITIONS | SLOW))
+@pytest.fixture(params=parameters(EXAMPLES))
 def model(request, monkeypatch):
     # What a thread does meanwhile is no place of a call, and how far it comes differs from call to call.
-    monkeypatch.setattr("streamgp.auto.choosing.has_room", lambda jobs: False)
-    monkeypatch.setattr("streamgp.auto.tuned.has_room", lambda jobs: False)
+    monkeypatch.setattr("streamgp.auto.choosing.has_room", lambda: False)
+    monkeypatch.setattr("streamgp.auto.tuned.has_room", lambda: False)
     built = EXAMPLES[request.param]()
     built.learn_many(*stream(1, 33))
     return built
@@ -76,9 +76,10 @@ def test_a_call_of_many_rows_that_is_interrupted_changes_nothing(model):
     before = model.to_bytes()
     for name in ("learn_many", "track"):
         getattr(model.copy(), name)(X, y)  # so that nothing is left to be done once
-        twin, copy = model.copy(), model.copy()
+        twin = model.copy()
         # The last place is where the call hands over to its caller: all is done.
         for at in some(places(lambda: getattr(twin, name)(X, y)) - 1):  # noqa: B023
+            copy = model.copy()
             with pytest.raises(KeyboardInterrupt):
                 places(lambda: getattr(copy, name)(X, y), interrupt, at)  # noqa: B023
             assert copy.to_bytes() == before, (name, at)

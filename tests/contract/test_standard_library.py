@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import COMPOSITIONS, EXAMPLES, SLOW, parameters
+from tests.contract.models import EXAMPLES, parameters
 from tests.contract.test_contract import assert_same, stream
 
 
-@pytest.mark.parametrize("name", parameters(EXAMPLES, more=COMPOSITIONS | SLOW))
+@pytest.mark.parametrize("name", parameters(EXAMPLES))
 def test_a_duplicate_goes_on_like_the_original_and_shares_nothing_with_it(name):
     X, Y = stream(2)
     for rows in (0, 15, 40):

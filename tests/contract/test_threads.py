@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import COMPOSITIONS, EXAMPLES, SLOW, parameters
+from tests.contract.models import EXAMPLES, parameters
 from tests.contract.test_contract import assert_same, state, stream, values
 
 IN_USE = r"is in use by another thread.*its own model.copy\(\)"
 
 
-@pytest.fixture(params=parameters(EXAMPLES, more=COMPOSITIONS | SLOW))
+@pytest.fixture(params=parameters(EXAMPLES))
 def build(request):
     return EXAMPLES[request.param]
 

@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 
 import streamgp as sg  # noqa: E402
 from streamgp import deep  # noqa: E402
-from streamgp.contract import snapshot  # noqa: E402
 from streamgp.evaluate import rmse  # noqa: E402
 
 FEW = deep.Training(epochs=3, batch=32)
@@ -366,104 +365,6 @@ def test_many_windows_are_interpolated_and_a_wide_embedding_is_refused(monkeypat
     assert type(model._head).__name__ == "InterpolatedHead"
     with pytest.raises(ValueError, match=r"Give the encoder a linear map .* GPLSTM\(embedding=2\)"):
         lstm().fit(U, Y)
-
-
-# Checkpoints.
-
-
-class KilledError(Exception):
-    """The process is killed here."""
-
-
-@pytest.mark.parametrize("stop_after", [1, 2, 4])
-@pytest.mark.parametrize("settings", [{}, {"embedding": 1, "inference": "interpolated"}], ids=["exact", "interpolated"])
-def test_a_session_that_was_cut_short_goes_on_bit_by_bit(stop_after, settings, tmp_path):
-    U, Y = plant(80)
-    training = deep.Training(epochs=4, batch=16, refresh=2, pretrain=2, patience=3)
-    build = lambda: lstm(training=training, **settings)  # noqa: E731
-    straight = build().fit(U, Y)
-    seen = []
-
-    def stop(epoch):
-        seen.append(epoch)
-        if len(seen) == stop_after:
-            raise KilledError
-
-    path = tmp_path / "session"
-    with pytest.raises(KilledError):
-        build().fit(U, Y, checkpoint=path, on_epoch=stop)
-    resumed = build().fit(U, Y, checkpoint=path)
-    assert_equal_models(straight, resumed, U, Y)
-    # Finished, it is only read.
-    assert_equal_models(straight, build().fit(U, Y, checkpoint=path), U, Y)
-
-
-def test_a_network_goes_on_too_and_more_epochs_may_be_asked_for(tmp_path):
-    U, Y = plant(80)
-    build = lambda n: deep.Network(deep.RNN(4), depth=4, training=FEW.replaced(epochs=n), device="cpu")  # noqa: E731
-    build(2).fit(U, Y, checkpoint=tmp_path / "session")
-    assert_equal_models(build(5).fit(U, Y), build(5).fit(U, Y, checkpoint=tmp_path / "session"), U, Y)
-
-
-def test_a_checkpoint_of_another_session_is_refused(tmp_path):
-    U, Y = plant(80)
-    path = tmp_path / "session"
-    lstm().fit(U, Y, checkpoint=path)
-    with pytest.raises(ValueError, match="checkpoint of another session: data is .* Use the same data"):
-        lstm().fit(U, Y + 1, checkpoint=path)
-    with pytest.raises(ValueError, match="checkpoint of another session: settings is .*rate=0.02"):
-        lstm(training=FEW.replaced(rate=0.02)).fit(U, Y, checkpoint=path)
-
-
-def without_array(data):
-    """A whole snapshot, digest included, that lacks an array."""
-    header, tensors = snapshot.unpacked(data)
-    del tensors["state"]
-    return snapshot.packed({k: v for k, v in header.items() if k not in ("format", "library")}, tensors)
-
-
-DAMAGES = {
-    "cut": (lambda data: data[:-1], "cut short or damaged"),
-    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "do not match its digest"),
-    "foreign": (lambda _: b"not a snapshot at all", "this is not a streamgp snapshot"),
-    "model": (lambda _: sg.KRLST().to_bytes(), "it holds a model"),
-    "array": (without_array, "state"),
-    "format": (
-        lambda data: data.replace(f'\\"format\\": {snapshot.FORMAT}'.encode(), b'\\"format\\": 9'),
-        "has format 9, this version",
-    ),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_checkpoint_is_refused_and_changes_nothing(damage, tmp_path):
-    U, Y = plant(80)
-    model = lstm().fit(U, Y, checkpoint=tmp_path / "session")
-    before = model.predict(U, Y).mean
-    alter, reason = DAMAGES[damage]
-    data = alter((tmp_path / "session").read_bytes())
-    (tmp_path / "session").write_bytes(data)
-    with pytest.raises(sg.SnapshotError, match=f"session is not a checkpoint of streamgp.deep, .*{reason}"):
-        model.fit(U, Y, checkpoint=tmp_path / "session")
-    assert (tmp_path / "session").read_bytes() == data
-    np.testing.assert_array_equal(model.predict(U, Y).mean, before)
-
-
-def test_a_checkpoint_must_be_an_ordinary_file_and_is_no_model(tmp_path):
-    U, Y = plant(80)
-    with pytest.raises(sg.SnapshotError, match="is not an ordinary file"):
-        lstm().fit(U, Y, checkpoint=tmp_path)
-    lstm().fit(U, Y, checkpoint=tmp_path / "session")
-    with pytest.raises(
-        sg.SnapshotError, match=r"holds a checkpoint of streamgp.deep, for fit\(\.\.\., checkpoint=path\)$"
-    ):
-        sg.load(tmp_path / "session")
-
-
-def test_progress_is_shown(capsys):
-    U, Y = plant(80)
-    lstm().fit(U, Y, progress=True)
-    assert "validation RMSE" in capsys.readouterr().out
 
 
 # What is refused.

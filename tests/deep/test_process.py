@@ -147,21 +147,6 @@ def test_far_from_the_embeddings_the_prior_comes_back(kind):
     assert float(variance) == pytest.approx(float(theta[0, -2].exp()))
 
 
-def test_exact_predictions_equal_the_full_gp():
-    import streamgp as sg
-    from streamgp.batch import FullGP
-
-    H, Y, theta = problem(3, p=1)
-    head = ExactHead(theta)
-    head.condition(H, Y)
-    lengthscale, variance, noise = (values[0] for values in head.hyperparameters.values())
-    gp = FullGP(sg.SquaredExponential(lengthscale, variance=variance), noise=noise).fit(H.numpy(), Y.numpy()[:, 0])
-    expected = gp.predict(H.numpy() + 0.1)
-    mean, variances = head.predict(H + 0.1)
-    np.testing.assert_allclose(mean[:, 0], expected.mean, atol=1e-10)
-    np.testing.assert_allclose(variances[:, 0], expected.variance, atol=1e-10)
-
-
 # The network under the process.
 
 
@@ -225,7 +210,7 @@ def test_methods_coincide_where_they_should(one, other):
         torch.manual_seed(3)
         for _ in range(3):
             course.epoch()
-        ends.append([tensor.detach().clone() for tensor in course.tensors().values()])
+        ends.append([tensor.detach().clone() for tensor in course.state_dict().values()])
     for a, b in zip(*ends, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
 

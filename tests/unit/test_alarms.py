@@ -8,6 +8,8 @@ import pytest
 from scipy import stats
 
 import streamgp as sg
+from streamgp.arrays import Numbers
+from streamgp.contract.within import all_arrays
 from streamgp.wrappers import surprise
 from streamgp.wrappers.alarms import rate_of
 from tests.inside import called
@@ -16,15 +18,12 @@ from tests.inside import called
 def judged(z, rate=1e-3, memory=5000.0, warmup=100.0, own=()):
     """Surprise and kinds of errors in standard deviations, and in those that the model itself claims."""
     n = len(z)
-    arrays = [np.zeros((1, width)) for width in (2 * surprise.SIDE, surprise.FITTED, surprise.WATCHED)]
-    progress = np.zeros((1, surprise.PROGRESS))
-    progress[0, surprise.UNFITTED] = -1.0
-    found = np.empty((2, n, 1))
-    Z = np.ascontiguousarray(z, dtype=float).reshape(n, 1)
-    claimed = np.ascontiguousarray(own, dtype=float).reshape(-1, 1)
-    inputs = np.zeros((n, 1)), Z, claimed, np.zeros((n, 1)), np.full(n, rate), False, memory, warmup
-    units = np.zeros((1, surprise.UNITS))
-    assert surprise.judge(*inputs, *arrays, progress, units, np.zeros((2, 1)), *found, np.empty(surprise.ROOM)) == n
+    plan = {"stopping": False, "memory": memory, "warmup": warmup}
+    numbers = Numbers(surprise.LAYOUT, {"outputs": 1, "inputs": 1, "history": 1}, plan)
+    numbers.state.progress[:, surprise.UNFITTED] = -1.0
+    Z, claimed = (np.ascontiguousarray(part, dtype=float).reshape(-1, 1) for part in (z, own))
+    inputs, found = (np.zeros((n, 1)), Z, claimed, np.zeros((n, 1)), np.full(n, rate)), np.empty((2, n, 1))
+    assert surprise.judge(numbers.records, numbers.buffers, *inputs, *found) == n
     return found[0, :, 0], found[1, :, 0]
 
 
@@ -408,7 +407,7 @@ def test_a_snapshot_that_no_stream_leads_to_is_refused():
     alarms.learn_many(X, y)
     for name, wrong in (("counts", -1.0), ("evidence", np.nan), ("tails", np.inf), ("clock", np.nan)):
         broken = alarms.copy()
-        broken._all_arrays()[name][...] = wrong
+        all_arrays(broken)[name][...] = wrong
         with pytest.raises(sg.SnapshotError, match="cannot be of a stream"):
             sg.from_bytes(broken.to_bytes())
 

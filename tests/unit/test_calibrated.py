@@ -26,191 +26,90 @@ def wrong_model_data(n=N, seed=0):
     return X, np.sin(X[:, 0]) + size * (rng.exponential(size=n) - 1.0)
 
 
-class PlainCalibration:
-    """The layer on one output, row by row, as docs/calibration.md tells it."""
-
-    def __init__(self, level, rates, memory, sharpness, correction, warmup):
-        self.a, self.z = (1 - level) / 2, NormalDist().inv_cdf((1 + level) / 2)
-        self.keep, self.sharpness, self.correction, self.warmup = 1 - 1 / memory, sharpness, correction, warmup
-        names = [("raw", None)] + [("std", r) for r in rates] + [("unit", r) for r in rates]
-        self.sides = [
-            {"log": dict.fromkeys(names, math.log(self.z)), "loss": dict.fromkeys(names, 0.0) | {names[0]: 10.0}}
-            | {"rows": {"std": [], "unit": [], "issued": []}, "b": 0.0, "sum": 0.0}
-            for _ in range(2)
-        ]
-        self.fastest = max(rates)
-        small = NormalDist().cdf(self.z / math.e) - NormalDist().cdf(-self.z / math.e)
-        self.many = {
-            True: max(3, math.ceil(math.log(1e-3) / math.log(2 * self.a))),
-            False: max(6, math.ceil(math.log(1e-6) / math.log(small))),
-        }
-        self.leaps = 0
-        self.unit, self.seen, self.size, self.weight = 1.0, {"std": 0, "unit": 0}, {"std": 0.0, "unit": 0.0}, 0.0
-
-    def scale(self, kind, std):
-        return self.unit if kind == "unit" else std
-
-    def usable(self, kind, std):
-        return self.seen["unit"] > 0 if kind == "unit" else np.isfinite(std) and std > 0
-
-    def reach(self, side, std):
-        names = [name for name in side["log"] if self.usable(name[0], std)]
-        if not names:
-            return math.inf
-        weights = [math.exp(-self.sharpness * (side["loss"][n] - min(side["loss"][m] for m in names))) for n in names]
-        logs = [side["log"][n] + math.log(self.scale(n[0], std)) for n in names]
-        return math.exp(np.dot(weights, logs) / sum(weights) + side["b"])
-
-    def leap(self, row, x, bound):
-        """The log of the ratio of the error nearest to the bound, of many in a row that all lie far from it."""
-        if x == 0:
-            return 0.0
-        ratio = math.log(abs(x) / bound)
-        beyond, small = x > bound, ratio < -1 and self.seen["unit"] > 100
-        if x < 0 and row and row[0] > 0:  # the other side says nothing of how far errors lie beyond this bound
-            return 0.0
-        if not (beyond or small) or (row and (row[0] > 0) != beyond):
-            row.clear()
-        if beyond or small:
-            row.append(ratio)
-            if len(row) == self.many[beyond]:
-                nearest = min(row, key=abs)
-                row.clear()
-                return nearest if abs(nearest) > 1 else 0.0
-        return 0.0
-
-    def row(self, y, mean, std):
-        reach = [self.reach(side, std) for side in self.sides]
-        if np.isnan(y):
-            return mean - reach[0], mean + reach[1]
-        error, has_std = y - mean, np.isfinite(std) and std > 0
-        known = math.isfinite(reach[0])
-        if not known and np.isinf(std):
-            return mean - reach[0], mean + reach[1]
-        if self.seen["unit"] == 0:
-            self.unit = abs(error)
-        for kind in ("std", "unit"):
-            if kind == "std" and not has_std:
-                continue
-            self.seen[kind] += 1
-            if self.seen[kind] <= self.warmup:
-                step = 1 / min(self.seen[kind], 10)
-                self.size[kind] += step * (math.sqrt(abs(error) / self.scale(kind, std)) - self.size[kind])
-                for side in self.sides:
-                    for name in side["log"]:
-                        if name[0] == kind:
-                            # 0.822...: the mean of the root of the size of a standard Gaussian
-                            scale = (self.size[kind] / 0.8222089612166868) ** 2
-                            side["log"][name] = math.log(scale * self.z) + 1 / self.seen[kind]
-        aim = self.a * self.seen["unit"] / (self.seen["unit"] + 40)  # cautious while errors are few
-        for side, x, h in zip(self.sides, (-error, error), reach, strict=True):
-            if not known:
-                continue
-            mine = h + max(x - h, 0) / self.a
-            average = side["sum"] / self.weight if side["sum"] else mine
-            for name in side["log"]:
-                if name[0] != "unit" and not has_std:
-                    side["loss"][name] = self.keep * side["loss"][name] + min(mine / average, 100)
-                    continue
-                bound = self.scale(name[0], std) * math.exp(side["log"][name])
-                loss = bound + max(x - bound, 0) / self.a
-                side["loss"][name] = self.keep * side["loss"][name] + min(loss / average, 100)
-                count = self.seen["std" if name[0] == "raw" else name[0]]
-                if name[0] != "raw" and count > self.warmup:
-                    side["log"][name] += max(name[1], 3 / count) * ((x > bound) - aim)
-                    if name[1] == self.fastest:
-                        side["log"][name] += self.leap(side["rows"][name[0]], x, bound)
-            least = min(side["loss"].values())
-            side["loss"] = {name: loss - least for name, loss in side["loss"].items()}
-            side["b"] += self.correction * ((x > h) - aim)
-            side["sum"] = self.keep * side["sum"] + min(mine, 100 * average)
-            if leap := self.leap(side["rows"]["issued"], x, h):
-                side["sum"] = self.weight * h * math.exp(leap)
-                behind = 100.0 if leap > 0 else 0.0
-                side["loss"] = {name: 0.0 if name[1] == self.fastest else behind for name in side["loss"]}
-                self.leaps += 1
-        self.weight = self.keep * self.weight + known
-        return mean - reach[0], mean + reach[1]
-
-    def restart(self, errors, stds):
-        """Begin anew with the model that made these errors last."""
-        n = min(len(errors), 10)
-        for kind, sizes in (("std", np.divide(errors, stds)), ("unit", np.divide(errors, self.unit))):
-            root = 0.0
-            for i, size in enumerate(np.abs(sizes).ravel()):
-                root += (math.sqrt(size) - root) / min(i + 1, 10)
-            self.seen[kind], self.size[kind] = n, root
-            for side in self.sides:
-                for name in side["log"]:
-                    if name[0] == kind:
-                        side["log"][name] = math.log((root / 0.8222089612166868) ** 2 * self.z) + 1 / n
-        for side in self.sides:
-            side["loss"] = {name: 10.0 if name[0] == "raw" else 0.0 for name in side["loss"]}
-            side["b"] = 0.0
-            for row in side["rows"].values():
-                row.clear()
-            unit = next(log for name, log in side["log"].items() if name[0] == "unit")
-            side["sum"] = self.weight * self.unit * math.exp(unit)
+SETTINGS = {"level": 0.8, "rates": [0.02, 0.2], "memory": 50, "sharpness": 0.2, "correction": 0.05, "warmup": 20}
+RELATIVE = np.array([True, True, True, False, False])  # trackers over the deviation: the raw one and two; then the unit
 
 
-@pytest.mark.parametrize("larger", [1.0, 1e4], ids=["", "with leaps"])
+def taken(array):
+    return np.array(array[0], copy=True)
+
+
 @pytest.mark.parametrize(
     "build", [lambda: sg.SOGP(capacity=20), lambda: sg.filters.QKLMS(capacity=20)], ids=["SOGP", "QKLMS"]
 )
-def test_bounds_are_those_of_the_plain_recursion(build, larger):
+def test_every_row_is_one_step_of_the_trackers_as_the_page_tells_it(build):
     X, y = wrong_model_data(600)
     y[100:150] = np.nan
-    y[300:400] *= larger
-    settings = {"level": 0.8, "rates": [0.02, 0.2], "memory": 50, "sharpness": 0.2, "correction": 0.05, "warmup": 20}
-    plain = PlainCalibration(**settings)
-    p = sg.Calibrated(build(), **settings).track(X, y)
-    raw = build().track(X, y)
-    np.testing.assert_array_equal(p.mean, raw.mean)
-    expected = np.array([plain.row(y[t], raw.mean[t], raw.std[t]) for t in range(len(y))])
-    np.testing.assert_allclose(p.lower, expected[:, 0], rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(p.upper, expected[:, 1], rtol=1e-8, atol=1e-8)
-    assert plain.leaps >= 2 * (larger > 1)  # on both sides
+    model, a, steps = sg.Calibrated(build(), **SETTINGS), 0.1, 0
+    model.learn_many(X[:5], y[:5])
+    for t in range(5, 600):
+        state = model._numbers.state
+        T, L, corrected, loss, streaks = (
+            taken(getattr(state, name)) for name in ("trackers", "losses", "corrected", "loss", "streaks")
+        )
+        recent, p = float(state.recent_rows[0]), model.predict_one(X[t])
+        std = p.raw.std if np.isfinite(p.raw.std) else 1.0
+        usable = ~RELATIVE | np.isfinite(p.raw.std)
+        units = np.where(RELATIVE, math.log(std), state.log_unit[0])
+        weights = np.exp(-0.2 * (L - L[:, usable].min(axis=1, keepdims=True))) * usable
+        bounds = np.exp((weights * (T + units)).sum(axis=1) / weights.sum(axis=1) + corrected)
+        np.testing.assert_allclose([p.mean - p.lower, p.upper - p.mean], bounds, rtol=1e-8)
+        model.learn_one(X[t], y[t])
+        if np.isnan(y[t]):
+            np.testing.assert_array_equal(taken(state.trackers), T)
+        elif state.kind_rows[0, 1] > 20 and np.abs(streaks).max() < 2:  # placed, and no bound follows at once
+            steps += 1
+            x = np.array([p.mean - y[t], y[t] - p.mean])
+            rows = np.where(RELATIVE, state.kind_rows[0, 0], state.kind_rows[0, 1])
+            aim = a * state.kind_rows[0, 1] / (state.kind_rows[0, 1] + 40)  # cautious while errors are few
+            each = np.exp(T + units)
+            rates = np.array([0.0, 0.02, 0.2, 0.02, 0.2])
+            rates = np.where(usable & (rates > 0), np.maximum(rates, 3 / np.maximum(rows, 1)), 0.0)
+            np.testing.assert_allclose(state.trackers[0], T + rates * ((x[:, None] > each) - aim), rtol=1e-8)
+            mine, average = bounds + np.maximum(x - bounds, 0) / a, loss / recent
+            lost = np.where(usable, each + np.maximum(x[:, None] - each, 0) / a, mine[:, None])
+            expected = 0.98 * L + np.minimum(lost / average[:, None], 100)
+            expected -= expected.min(axis=1, keepdims=True)
+            np.testing.assert_allclose(state.losses[0], expected, rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(state.corrected[0], corrected + 0.05 * ((x > bounds) - aim), rtol=1e-8)
+            np.testing.assert_allclose(state.loss[0], 0.98 * loss + np.minimum(mine, 100 * average), rtol=1e-8)
+    assert steps > 300
 
 
-def test_where_drift_is_confirmed_both_ends_begin_anew_with_the_errors_of_the_model_that_stays():
-    rng = np.random.default_rng(3)
-    X = rng.uniform(-2, 2, (500, 1))
-    y = np.where(np.arange(500) < 250, np.sin(2 * X[:, 0]), 3 * np.cos(X[:, 0])) + 0.1 * rng.standard_normal(500)
-    y[300:303] = np.nan
-    settings = {"level": 0.8, "rates": [0.02, 0.2], "memory": 50, "sharpness": 0.2, "correction": 0.05, "warmup": 20}
-    aware = sg.DriftAware(sg.KRLST(capacity=20, forgetting=1.0), warmup=50, trial=60)
-    model, plain, expected, swaps = sg.Calibrated(aware, **settings), PlainCalibration(**settings), [], 0
-    errors, stds, leader = {"forgot": [], "other": []}, {"forgot": [], "other": []}, "other"
-    for t in range(len(y)):
-        p = aware.predict_one(X[t])
-        expected.append(plain.row(y[t], p.mean, p.std))
-        both = {"forgot": aware._within, "other": aware._shadow} if aware.on_trial else {}
-        if both and not np.isnan(y[t]):
-            for name, one in both.items():
-                q = one.predict_one(X[t])
-                errors[name].append(y[t] - q.mean)
-                stds[name].append(q.std)
-        aware.learn_one(X[t], y[t])
-        now = leader
-        if aware.on_trial and both:
-            now = "forgot" if aware.predict_one(X[0]).mean == aware._within.predict_one(X[0]).mean else "other"
-        elif both:
-            now = {"kept": "forgot", "reverted": "other"}[aware.events[-1].direction]
-        if now != leader:
-            plain.restart(errors[now], stds[now])
-            swaps += 1
-        leader = now
-        if not aware.on_trial:
-            errors, stds, leader = {"forgot": [], "other": []}, {"forgot": [], "other": []}, "other"
-    assert swaps >= 1
-    assert "kept" in [event.direction for event in aware.events]
-    p = model.track(X, y)
-    np.testing.assert_allclose(p.lower, np.array(expected)[:, 0], rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(p.upper, np.array(expected)[:, 1], rtol=1e-8, atol=1e-8)
-    single = model.clone()
-    for t in range(len(y)):
-        single.learn_one(X[t], y[t])
-    assert single.to_bytes() == model.to_bytes()
+def test_first_errors_place_all_trackers_by_the_mean_of_the_roots_of_their_sizes():
+    errors = np.random.default_rng(0).normal(size=10)
+    model = sg.Calibrated(sg.InputValue(0), **SETTINGS)
+    for n in range(1, 11):
+        model.learn_one([0.0], errors[n - 1])
+        root = np.mean(np.sqrt(np.abs(errors[:n])))
+        scale = (root / 0.8222089612166868) ** 2  # 0.822...: the mean of the root of the size of a standard Gaussian
+        distance = np.exp(model._numbers.state.trackers[0, :, 3:] + model._numbers.state.log_unit[0])
+        np.testing.assert_allclose(distance, scale * NormalDist().inv_cdf(0.9) * math.exp(1 / n), rtol=1e-8)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_the_fastest_tracker_goes_at_once_to_the_nearest_of_many_errors_beyond(sign):
+    model = sg.Calibrated(sg.InputValue(0), **SETTINGS)
+    model.learn_many(np.zeros((300, 1)), np.random.default_rng(0).normal(size=300))
+    side, state = int(sign > 0), model._numbers.state
+    for k, size in enumerate((7e3, 9e3, 5e3, 8e3, 6e3)):  # so many lie beyond by chance once in a thousand
+        assert model.predict_one([0.0]).upper < 100
+        assert np.exp(state.trackers[0, side, 4] + state.log_unit[0]) < 100, k
+        model.learn_one([0.0], sign * size)
+    steps = math.exp(5 * 0.2)  # of the tracker, meanwhile
+    assert 5e3 < np.exp(state.trackers[0, side, 4] + state.log_unit[0]) < steps * 5e3
+    assert state.losses[0, side].tolist() == [100.0, 100.0, 0.0, 100.0, 0.0]  # the others did not follow
+
+
+def test_where_drift_is_confirmed_intervals_cover_on():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (1500, 1))
+    y = np.where(np.arange(1500) < 750, 1, -1) * np.sin(X[:, 0]) + 0.1 * rng.standard_normal(1500)
+    model = sg.Calibrated(sg.DriftAware(sg.Standardize(sg.KRLST(capacity=40, forgetting=1.0))))
+    low, high = model.track(X, y).interval()
+    assert [event.direction for event in model.inner.events] == ["raised", "kept"]
+    row = model.inner.events[0].row
+    assert evaluate.coverage(y[row:], low[row:], high[row:]) == pytest.approx(0.9, abs=0.04)
 
 
 @pytest.mark.parametrize("size", [1e9, 1e30, 1e100])

@@ -56,7 +56,7 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
 def test_functions_of_different_layouts_have_different_names_whatever_process_compiles_them():
     code = (
         "import sys, importlib; from numba.core.funcdesc import default_mangler\n"
-        "from streamgp.compiled.compile_once import name_by_content; name_by_content()\n"
+        "from streamgp.compiled.compile_once import prepare; prepare()\n"
         "layouts = {name: importlib.import_module(name).LAYOUT.type for name in sys.argv[1:]}\n"
         "print(*(default_mangler('look', [layouts[name]]) for name in sorted(layouts)))"
     )
@@ -109,7 +109,7 @@ def entry_in(node):
     """The name of the entry that a node of a module declares, by a decorator or as a loop of a kind of models."""
     if isinstance(node, ast.FunctionDef):
         marks = [ast.unparse(mark.func) for mark in node.decorator_list if isinstance(mark, ast.Call)]
-        return node.name if {"entry", "apart", "as_written"} & {*marks} else None
+        return node.name if {"entry", "apart"} & {*marks} else None
     made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func)
     return ast.unparse(node.targets[0]) if made == "loop.of" else None
 
@@ -138,7 +138,8 @@ from numba.core import event
 from streamgp.job import Job, ahead
 from streamgp.job.demonstration import write_demo
 from streamgp.job.forecast import forecast_table
-from streamgp.serve.learner import Learner, Op
+from streamgp.serve.learner import Learner
+from streamgp.serve.ops import Op
 from streamgp.serve.messages import StreamSettings
 
 ahead.compile_for_commands()

@@ -132,7 +132,7 @@ def test_asking_for_derivatives_changes_nothing():
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (sg.filters.QKLMS(), "QKLMS has no derivatives by its inputs; models that have them are OnlineGP"),
+        (sg.filters.QKLMS(), "QKLMS has no derivatives by its inputs; models that can are built on OnlineGP"),
         (sg.TimeGP(sg.Matern(1.5)), "TimeGP has no derivatives by its inputs"),
         (sg.Committee([sg.KRLST(), sg.SOGP()]), "Committee has no derivatives by its inputs"),
         (sg.SOGP(likelihood=sg.StudentT(), outputs="separate"), "derivatives are those of a Gaussian prediction"),

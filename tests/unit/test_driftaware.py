@@ -112,9 +112,7 @@ def test_forgetting_nothing_changes_nothing_and_forgetting_all_is_the_prior():
 )
 def test_models_that_cannot_forget_say_which_can(model):
     for call in (lambda: model.forget(0.5), lambda: sg.DriftAware(model)):
-        with pytest.raises(
-            ValueError, match="has no posterior that could fade; models that can forget are SOGP, OESGP"
-        ):
+        with pytest.raises(ValueError, match="has no posterior that could fade; models that can are built on OnlineGP"):
             call()
 
 
@@ -154,6 +152,26 @@ def test_the_evidence_is_that_of_ranks_counted_one_by_one():
         expected = next((t for t, evidence in enumerate(path) if evidence >= stop), -1)
         assert watch(errors, stop) == expected
     assert max(path[250:]) > 1000.0
+
+
+@pytest.mark.parametrize("fading", [0.97, 1.0])
+def test_errors_beside_another_prediction_are_in_units_of_its_errors_so_far(fading):
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=200)
+    y = mean + 0.5 * rng.normal(size=200)
+    other = np.r_[np.nan, y[:-1]]
+    y[7], mean[110], other[120] = np.nan, np.inf, np.nan
+    unit, sizes = np.zeros(2), np.empty(200)
+    for part in (slice(0, 60), slice(60, 200)):
+        drift.sizes_beside(mean[part], other[part], y[part], fading, unit, sizes[part])
+    known = np.flatnonzero(np.isfinite(mean + other + y))
+    for i, t in enumerate(known):
+        weights = fading ** np.arange(i + 1)[::-1]
+        square = np.average((y - other)[known[: i + 1]] ** 2, weights=weights)
+        assert sizes[t] == pytest.approx((y[t] - mean[t]) ** 2 / square, rel=1e-10)
+    assert np.isnan(np.delete(sizes, known)).all()
+    drift.sizes_beside(mean, y, y, fading, np.zeros(2), sizes)  # the other one never errs
+    assert np.isnan(sizes).all()
 
 
 def test_the_wager_is_bounded_and_fair():
@@ -208,30 +226,9 @@ def test_errors_twice_as_large_are_noticed_within_a_few_dozen_rows():
 # The model.
 
 
-class PlainFeatures:
-    """Bayesian linear regression on Fourier features with dense matrices."""
-
-    def __init__(self, features, noise):
-        self.features, self.noise, self.mean, self.S = features, noise, np.zeros(40), np.eye(40)
-
-    def copy(self):
-        twin = PlainFeatures(self.features, self.noise)
-        twin.mean, twin.S = self.mean.copy(), self.S.copy()
-        return twin
-
-    def predict(self, x):
-        phi = self.features(x[None])[0]
-        return phi @ self.mean, phi @ self.S @ phi + self.noise
-
-    def learn(self, x, y):
-        phi = self.features(x[None])[0]
-        gain = self.S @ phi / (phi @ self.S @ phi + self.noise)
-        self.mean = self.mean + gain * (y - phi @ self.mean)
-        self.S = self.S - np.outer(gain, phi @ self.S)
-
-    def forget(self, factor):
-        self.mean = math.sqrt(factor) * self.mean
-        self.S = np.eye(40) + factor * (self.S - np.eye(40))
+def moments(model, x):
+    p = model.predict_one(x)
+    return p.mean, p.variance + p.noise
 
 
 def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
@@ -239,18 +236,18 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
     other, errors, exponent, wait, evidence = None, [], 0.0, warmup, 0.0
     totals, late, left, refuted = [0.0, 0.0], [0.0, 0.0], 0, 0
     for t in range(len(y)):
-        (mean, s), target = model.predict(X[t]), y[t]
+        (mean, s), target = moments(model, X[t]), y[t]
         if other is not None:
-            calm_mean, calm_s = other.predict(X[t])
+            calm_mean, calm_s = moments(other, X[t])
             leads = exponent <= 0.05 and late[0] < late[1]
             means.append(mean if leads else calm_mean)
             variances.append(s if leads else calm_s)
         else:
             means.append(mean)
             variances.append(s)
-        model.learn(X[t], target)
+        model.learn_one(X[t], target)
         if other is not None:
-            other.learn(X[t], target)
+            other.learn_one(X[t], target)
             for i, m in enumerate((mean, calm_mean)):
                 if trial - left >= trial // 4:
                     totals[i] += abs(target - m)
@@ -287,8 +284,7 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
 def test_it_equals_the_plain_loop():
     X, y = switching()
     settings = {"factor": 0.1, "relax": 0.5, "trial": 60, "warmup": 40}
-    plain = PlainFeatures(oracles.fourier(sg.Fourier(20, lengthscale=1.0).frequencies(1, 1)), 0.01)
-    mean, s, events = plain_drift_aware(plain, X, y, 1e-3, **settings)
+    mean, s, events = plain_drift_aware(weighted(), X, y, 1e-3, **settings)
     model = sg.DriftAware(weighted(), false_alarm_rate=1e-3, **settings)
     p = model.track(X, y)
     assert [(event.row, event.direction) for event in model.events] == events

@@ -94,7 +94,7 @@ def test_gaps_and_dates_are_taken_as_they_are():
 def test_what_is_no_series_is_refused():
     for y, settings, message in (
         (np.ones((30, 2)), {}, "y must be one series"),
-        ([1.0, 2.0, np.inf, 3.0], {}, "y is infinite in row 2"),
+        ([1.0, 2.0, np.inf, 3.0], {}, "Y has inf in row 2"),
         (np.arange(30.0) - 5, {"log": True}, "log=True needs targets above 0"),
     ):
         with pytest.raises(ValueError, match=message):

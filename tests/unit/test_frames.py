@@ -329,24 +329,15 @@ def test_pictures_that_cannot_be_are_refused(monkeypatch):
         p.plot()
 
 
-# What models do not have
+# Settings as attributes
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("fit", r"SOGP has no attribute 'fit'; use learn_many\(X, Y\).*StreamRegressor"),
-        ("partial_fit", r"use learn_many\(X, Y\)\. For scikit-learn's methods"),
-        ("predict", r"use predict_one\(x\) or predict_many\(X\)"),
-        ("score", r"use track\(X, Y\) and a score"),
-        ("lern_many", "has no attribute 'lern_many'. Did you mean 'learn_many'?"),
-        ("noise", r"read it by get_params\(\)\['noise'\]"),
-        ("_secret", "has no attribute '_secret'$"),
-    ],
-)
-def test_a_model_says_what_to_use_in_place_of_what_it_does_not_have(name, message):
-    with pytest.raises(AttributeError, match=message):
-        getattr(sg.SOGP(), name)
+def test_settings_can_be_read_but_not_assigned():
+    model = sg.SOGP(noise=[0.1])
+    model.noise[0] = 2.0
+    assert model.noise == [0.1]
+    with pytest.raises(AttributeError, match=r"noise is a setting: change it before.*model.set_params\(noise=0.2\)"):
+        model.noise = 0.2
 
 
 def test_the_words_of_a_model_are_the_same_after_loading():

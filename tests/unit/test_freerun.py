@@ -8,7 +8,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract.lanes import ADVANCE, ONE, TELL
 from streamgp.contract.model import Shape
-from streamgp.process.joint import Function
+from streamgp.process.function import Function
 from tests import oracles
 from tests.contract.models import EXAMPLES, D
 
@@ -49,7 +49,8 @@ def test_the_joint_posterior_of_features_is_that_of_the_linear_model(form):
         (sg.Linear(delta=0.5), lambda _, A: np.column_stack([A, np.ones(len(A))]) / np.sqrt(0.5)),
     ):
         model = learned(sg.OnlineGP(features, noise=[0.05, 0.2], outputs="separate", form=form))
-        mean, covariance = Function(model).joint(NEW, np.zeros(len(NEW)), NEW)
+        joint = Function(model).joint(NEW)
+        mean, covariance = joint.mean, joint.covariance
         for j, noise in enumerate((0.05, 0.2)):
             expected = dense_joint(dense(model, X), Y[:, j], dense(model, NEW), noise)
             np.testing.assert_allclose(mean[:, j], expected[0], atol=1e-8)
@@ -68,7 +69,7 @@ def test_every_process_agrees_with_its_own_predictions_row_by_row(build):
     rows = own.uniform(-2, 2, (5, D))
     expected = model.predict_many(rows)
     # The first step of trajectories is the prediction itself, and its variance that of the joint posterior.
-    step = model._trajectories(5, 1).predict(rows)
+    step = model._analysis().trajectories(5, 1).predict(rows)
     parts = expected.mean, expected.variance, expected.noise, expected.mean, expected.variance
     for got, part in zip(step, parts, strict=True):
         np.testing.assert_allclose(got, part, rtol=1e-8, atol=1e-8)
@@ -91,7 +92,7 @@ def test_values_drawn_step_by_step_have_the_batch_posteriors_joint_covariance():
     for separate in ({}, {"outputs": "separate", "noise": [0.05, 0.2]}):
         settings = {"capacity": 25, "novelty": 0, "noise": 0.05} | separate
         model = learned(sg.SOGP(SE, **settings))
-        A = map_of(model._trajectories(7, 7), rows)
+        A = map_of(model._analysis().trajectories(7, 7), rows)
         for j, noise in enumerate(np.broadcast_to(settings["noise"], 2)):
             _, covariance = exact_joint(KERNEL, X, Y, rows, noise)
             np.testing.assert_allclose(A[j] @ A[j].T, covariance, atol=1e-8)
@@ -103,23 +104,23 @@ def test_values_drawn_on_a_small_basis_include_the_residual_between_rows():
     S = S + np.tril(S, -1).T
     Phi = np.linalg.solve(np.linalg.cholesky(KERNEL(basis, basis)), KERNEL(basis, NEW)).T
     expected = Phi @ S @ Phi.T + KERNEL(NEW, NEW) - Phi @ Phi.T
-    A = map_of(model._trajectories(6, 6), NEW)
+    A = map_of(model._analysis().trajectories(6, 6), NEW)
     np.testing.assert_allclose(A[0] @ A[0].T, expected, atol=1e-8)
-    np.testing.assert_allclose(Function(model).joint(NEW, np.zeros(len(NEW)), NEW)[1][0], expected, atol=1e-8)
+    np.testing.assert_allclose(Function(model).joint(NEW).covariance[0], expected, atol=1e-8)
 
 
 def test_trajectories_advance_a_window_of_their_own():
     model = learned(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05, depth=3))
     windows = oracles.windows(np.vstack([X, NEW]), 3)
     _, covariance = exact_joint(KERNEL, windows[:25], Y, windows[25:], 0.05)
-    A = map_of(model._trajectories(6, 6), NEW)
+    A = map_of(model._analysis().trajectories(6, 6), NEW)
     np.testing.assert_allclose(A[0] @ A[0].T, covariance, atol=1e-8)
 
 
 def test_trajectories_feed_a_reservoir_with_their_own_targets():
     model = sg.OnlineGP(sg.Basis(SE), memory=sg.Reservoir(5, feedback=0.5), budget=sg.Budget(30, novelty=0))
     learned(model)
-    futures, twins = model._trajectories(3, 4), [model.copy() for _ in range(3)]
+    futures, twins = model._analysis().trajectories(3, 4), [model.copy() for _ in range(3)]
     said = np.random.default_rng(33).standard_normal((4, 3, 2))
     for t in range(4):
         rows = NEW[t : t + 3]
@@ -135,9 +136,9 @@ def test_wrappers_keep_the_correlations_of_the_draws_within(wrap):
     targets = 100.0 + 30.0 * Y
     model = wrap(sg.SOGP(SE, capacity=30, novelty=0, noise=0.05))
     model.learn_many(np.tile(X, (6, 1)), np.tile(targets, (6, 1)))
-    within = model._within._trajectories(6, 6)
+    within = model._within._analysis().trajectories(6, 6)
     inside = NEW if wrap is not sg.Standardize else (NEW - model.scaling.input_shift) / model.scaling.input_scale
-    A, B = map_of(model._trajectories(6, 6), NEW)[0], map_of(within, inside)[0]
+    A, B = map_of(model._analysis().trajectories(6, 6), NEW)[0], map_of(within, inside)[0]
     own, inner = A @ A.T, B @ B.T
     deviations = model.predict_many(NEW).variance[:, 0] ** 0.5
     np.testing.assert_allclose(np.diag(own), deviations**2, rtol=1e-6)
@@ -150,7 +151,7 @@ def test_trajectories_of_a_recursive_gp_stand_on_its_prior_mean():
     above = sg.RecursiveGP(**settings, mean=lambda rows: 5.0 * rows[:, 0])
     above.learn_many(X, Y[:, 0] + 5.0 * X[:, 0])
     plain = learned(sg.RecursiveGP(**settings), Y[:, 0])
-    one, other = above._trajectories(6, 1).predict(NEW), plain._trajectories(6, 1).predict(NEW)
+    one, other = above._analysis().trajectories(6, 1).predict(NEW), plain._analysis().trajectories(6, 1).predict(NEW)
     np.testing.assert_allclose(one.mean, other.mean + 5.0 * NEW[:, :1], atol=1e-8)
     np.testing.assert_allclose(one.variance, other.variance, atol=1e-8)
     np.testing.assert_allclose(one.mean, above.predict_many(NEW).mean[:, None], atol=1e-8)
@@ -160,7 +161,7 @@ def test_a_committees_trajectories_are_shared_by_weight():
     model = sg.Committee([sg.SOGP(SE, noise=0.05), sg.OnlineGP(sg.Linear())])
     learned(model)
     model._errors[:, 0] = 1.0
-    futures = model._trajectories(10, 2)
+    futures = model._analysis().trajectories(10, 2)
     step = futures.predict(np.repeat(NEW[:1], 10, axis=0))
     first, second = (one.predict_one(NEW[0]).mean for one in model.members)
     np.testing.assert_allclose(step.mean, np.repeat([first, second], 5, axis=0), atol=1e-12)
@@ -171,7 +172,7 @@ def test_an_encoded_models_trajectories_begin_with_its_predictions():
     own = np.random.default_rng(34)
     model.learn_many(own.uniform(-2, 2, (40, D)), own.standard_normal((40, 2)))
     rows, twin = own.uniform(-2, 2, (2, D)), model.copy()
-    futures = model._trajectories(3, 2)
+    futures = model._analysis().trajectories(3, 2)
     for x in rows:
         step, expected = futures.predict(np.repeat(x[None], 3, axis=0)), twin.predict_one(x)
         np.testing.assert_allclose(step.free_mean[0], expected.mean, atol=1e-9)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.unit.test_calibrated import PlainCalibration
+from streamgp.contract.lanes import ONE, TRACK
+from streamgp.contract.saved import Shape
 
-DEFAULTS = {"rates": [0.01, 0.03, 0.1, 0.3], "memory": 500, "sharpness": 0.3, "correction": 0.01, "warmup": 30}
 NO_INPUTS = np.empty((400, 0))
 
 
@@ -18,11 +18,25 @@ def lagged():
     return sg.Lagged(sg.SOGP(capacity=10), lags=3)
 
 
-def test_bounds_of_every_step_are_those_of_the_plain_recursion():
+class Alone:
+    """A calibrated model that is told what the one within predicts."""
+
+    def __init__(self, level):
+        self.model = sg.Calibrated(sg.RunningMean(), level=level)
+        self.model._prepare(Shape(1, 1, scalar=False, certain=True))
+
+    def row(self, y, mean, std):
+        columns = np.zeros((self.model._own + 3, 1, 1))
+        columns[-3:, 0, 0] = mean, std**2, 0.0
+        self.model._calibrate(ONE[TRACK], np.array([[y]]), np.empty((0, 0)), columns)
+        return columns[3, 0, 0], columns[4, 0, 0]
+
+
+def test_every_step_is_calibrated_as_rows_of_its_own():
     y, inner = series(402), lagged()
     y[200] = np.nan
     model = sg.CalibratedForecasts(inner, steps=3, level=0.8)
-    plain, settings = [PlainCalibration(level=0.8, **DEFAULTS) for _ in range(3)], {"trajectories": 5, "seed": 1}
+    plain, settings = [Alone(level=0.8) for _ in range(3)], {"trajectories": 5, "seed": 1}
     inside, judged = np.zeros(3), np.zeros(3)
     for start in range(0, 399, 3):
         for one in (inner, model):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.tuning.inputs import InputEvidence, InputFeatures
-from streamgp.tuning.time import Series, TimeEvidence
+from streamgp.tuning.inputs import InputFeatures
+from streamgp.tuning.time import Inputs, Series, TimeEvidence
 
 KERNEL = sg.Matern(1.5, lengthscale=6.0, variance=2.0) + sg.Matern(0.5, lengthscale=2.0, variance=0.5)
 
@@ -32,7 +32,7 @@ def test_the_evidence_and_its_gradient_are_those_of_the_batch_process(spacing):
     count = features.groups[-1] + 1
     variances = np.linspace(0.05, 0.4, count)
     series = Series(times, y[:, None], len(y))
-    evidence = InputEvidence(TimeEvidence(KERNEL, 0.3, series), F, features.groups, variances)
+    evidence = TimeEvidence(KERNEL, 0.3, series, Inputs(F, features.groups, variances))
     K = batch_covariance(times, F * np.sqrt(variances)[features.groups], 0.3)
     expected = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + len(y) * np.log(2 * np.pi))
     value, gradient = evidence(evidence.start)
@@ -104,7 +104,7 @@ def test_inputs_that_do_not_fit_are_refused():
     plain, beside = sg.Forecaster(y, times, **settings), sg.Forecaster(y, times, X, **settings)
     for call, message in (
         (lambda: sg.Forecaster(y, times, X[:-1], **settings), "X has 59 rows, but there are 60 times"),
-        (lambda: sg.Forecaster(y, times, gap, **settings), "X has no number in row 7"),
+        (lambda: sg.Forecaster(y, times, gap, **settings), "X has NaN or inf in row 7"),
         (lambda: plain.forecast([100.0], [[1.0]]), "this Forecaster has no inputs"),
         (lambda: beside.learn([1.0], [100.0]), "X is missing; this Forecaster has 1 inputs"),
     ):

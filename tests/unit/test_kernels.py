@@ -71,7 +71,7 @@ def test_gradient_equals_finite_differences(name):
     gradient = gradient_of(kernel)
     assert gradient.shape == (theta.size, len(X), len(Z))
     step = 1e-5
-    for h, loading in enumerate(kernel.loadings(DEPTH * D, DEPTH)):
+    for h, loading in enumerate(kernel.program(DEPTH * D, DEPTH).loading_units(DEPTH * D) > 0):
         up, down = theta.copy(), theta.copy()
         up[h] = up[h] + step if loading else up[h] * np.exp(step)
         down[h] = down[h] - step if loading else down[h] * np.exp(-step)

@@ -320,7 +320,7 @@ def test_each_output_has_a_scale_of_its_own():
     ("dof", "variance", "scale"), [(4.0, 0.3, 0.2), (1.5, 1e-6, 2.0), (3.0, 4.0, 0.01), (30.0, 1.0, 1.0)]
 )
 def test_a_student_t_prediction_is_that_of_function_plus_noise(dof, variance, scale):
-    p = sg.StudentTPrediction.of(0.7, variance, scale, dof)
+    p = sg.StudentTPrediction(0.7, variance, scale, dof)
     log_likelihood = lambda y, f: stats.t.logpdf(y, dof, loc=f, scale=scale)  # noqa: E731
     for y in (0.7, 1.3, -4.0, 50.0):
         assert p.log_density(y) == pytest.approx(np.log(dense(log_likelihood, y, 0.7, variance)[0]), abs=1e-8)

@@ -80,8 +80,8 @@ def test_solves(n):
     called(triangular.solve)(R, b, n, x)
     np.testing.assert_allclose(factor(A) @ x, b, atol=1e-12)
     for r in range(n):
-        called(triangular.inverse_column)(R, r, n, x)
-        np.testing.assert_allclose(A @ x, np.eye(n)[r], atol=1e-10)
+        called(triangular.inverse_root)(R, r, n, x)
+        np.testing.assert_allclose(factor(A).T @ x, np.eye(n)[r], atol=1e-10)
 
 
 @pytest.mark.parametrize("n", [0, *SIZES])
@@ -94,6 +94,7 @@ def test_whole_matrices_are_factorized_inverted_and_solved(n):
     np.testing.assert_allclose(R @ dense.solve(R, b), b, atol=1e-12)
     np.testing.assert_allclose(R.T @ dense.solve_transposed(R, b), b, atol=1e-12)
     np.testing.assert_array_equal(dense.symmetric(np.tril(A)), A)
+    np.testing.assert_allclose(dense.outer(b), np.triu(b @ b.T), atol=1e-12)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan])

@@ -216,32 +216,6 @@ def test_several_outputs_share_the_experts():
         q = single.predict_many(X[:10])
         np.testing.assert_allclose(p.mean[:, j], q.mean, rtol=1e-12)
         np.testing.assert_allclose(p.variance[:, j], q.variance, rtol=1e-12)
-    before = model.to_bytes()
-    with pytest.raises(ValueError, match="some targets of a row are missing"):
-        model.learn_one(X[0], [1.0, np.nan])
-    assert model.to_bytes() == before
-
-
-def test_missing_targets_only_advance_the_memory():
-    X, Y = rows(30)
-    holes = Y.copy()
-    holes[::2] = np.nan
-    model, other = (LocalGP(kernel(), noise=NOISE) for _ in range(2))
-    model.learn_many(X, holes)
-    other.learn_many(X[1::2], Y[1::2])
-    assert model.rows_seen == 30
-    np.testing.assert_array_equal(model.predict_many(X).mean, other.predict_many(X).mean)
-    model.observe_one(X[0])
-    assert model.last_change == (False, False, ())
-
-
-def test_a_window_is_the_same_as_inputs_side_by_side():
-    X, Y = rows(60, d=1)
-    windows = np.column_stack([np.vstack([np.zeros((1, 1)), X[:-1]]), X])
-    model, wide = LocalGP(kernel(), noise=NOISE, depth=2), LocalGP(kernel(), noise=NOISE)
-    np.testing.assert_array_equal(model.track(X, Y).mean, wide.track(windows, Y).mean)
-    model.reset_memory()
-    assert model.predict_one(0.3).mean == wide.predict_one([0.0, 0.3]).mean
 
 
 def test_reading_before_and_after_the_first_row():

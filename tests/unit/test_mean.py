@@ -90,14 +90,6 @@ def test_a_snapshot_names_a_function_and_asks_for_it() -> None:
     np.testing.assert_array_equal(again.predict_many(NEXT).mean, model.predict_many(NEXT).mean)
 
 
-def test_a_fleet_of_models_with_a_mean_is_the_single_ones() -> None:
-    fleet, single = sg.Fleet(sg.KRLST(capacity=20, mean=plane), size=2), sg.KRLST(capacity=20, mean=plane)
-    for t in range(20):
-        fleet.learn_many(X[[t, t]], Y[[t, t]])
-        single.learn_one(X[t], Y[t])
-    np.testing.assert_array_equal(fleet.predict_many(X[[30, 30]]).mean, single.predict_many(X[[30, 30]]).mean)
-
-
 @pytest.mark.parametrize(
     ("build", "error", "match"),
     [

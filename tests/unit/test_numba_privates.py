@@ -24,9 +24,13 @@ TESTED = {
     "_cache",
     "_cache_file",
     "_codelibrary",
+    "_compiled",
+    "_finalize_final_module",
+    "_finalized",
     "_getvalue",
     "_index_key",
     "_load_index",
+    "_object_caching_enabled",
     "_set_uuid",
     "_source_stamp",
 }
@@ -60,6 +64,18 @@ def test_a_record_is_mangled_by_a_property_of_its_type():
     record = numba.from_dtype(np.dtype([("a", np.int64)]))
     assert isinstance(record.name, str)
     assert isinstance(stream.run_fixed.overloads, dict)
+
+
+def test_a_library_is_made_machine_code_by_one_method():
+    from numba.core.codegen import Codegen, CPUCodeLibrary, JITCodeLibrary, JITCPUCodegen
+
+    text = inspect.getsource(CPUCodeLibrary.finalize)
+    assert text.rstrip().endswith("self._finalize_final_module()")
+    assert "self._finalized = True" in inspect.getsource(CPUCodeLibrary._finalize_final_module)
+    assert "self._object_caching_enabled and self._compiled_object" in inspect.getsource(CPUCodeLibrary)
+    assert "self._library_class(" in inspect.getsource(Codegen.create_library)
+    assert JITCPUCodegen._library_class is JITCodeLibrary
+    assert parameters(JITCPUCodegen.set_env) == ["self", "env_name", "env"]
 
 
 def test_a_kernel_of_a_gpu_keeps_its_library():

@@ -6,8 +6,21 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.contract.lanes import ISSUE, LEARN, ONE, PREDICT, TAKE, TELL, TRACK, listed, predicted_too, with_kinds
+from streamgp.contract.lanes import (
+    ISSUE,
+    LEARN,
+    ONE,
+    PREDICT,
+    SCREEN,
+    TAKE,
+    TELL,
+    TRACK,
+    listed,
+    predicted_too,
+    with_kinds,
+)
 from streamgp.contract.saved import Shape
+from streamgp.contract.within import all_arrays
 from streamgp.recipes.naive import InputValue, RunningMean
 
 
@@ -58,7 +71,7 @@ def test_rows_ahead_of_time_are_the_same_in_blocks_and_each_alone(name, horizon,
         alone = single.track(X[t : t + 1], Y[t : t + 1], time=at[t : t + 1])
         for said, expected in zip(_numbers(p), _numbers(alone), strict=True):
             np.testing.assert_allclose(said[t : t + 1], expected, rtol=1e-9, atol=1e-9, err_msg=f"row {t}")
-    for (part, array), expected in zip(whole._all_arrays().items(), single._all_arrays().values(), strict=True):
+    for (part, array), expected in zip(all_arrays(whole).items(), all_arrays(single).values(), strict=True):
         np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
 
 
@@ -76,7 +89,7 @@ def test_single_rows_without_times_are_those_of_a_block(name, horizon, outputs):
         if said is not None:
             for one, expected in zip(_numbers(said), _numbers(p), strict=True):
                 np.testing.assert_allclose(one, expected[t], rtol=1e-9, atol=1e-9, err_msg=f"row {t}")
-    for (part, array), expected in zip(whole._all_arrays().items(), single._all_arrays().values(), strict=True):
+    for (part, array), expected in zip(all_arrays(whole).items(), all_arrays(single).values(), strict=True):
         np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
 
 
@@ -116,7 +129,7 @@ def test_a_list_is_done_as_its_operations_one_after_the_other(name):
         if kind & PREDICT:
             np.testing.assert_allclose(said[:3, t], one[:3, 0], rtol=1e-9, atol=1e-10, err_msg=f"row {t}")
     np.testing.assert_allclose(lines[0], lines[1], rtol=1e-8, atol=1e-9)
-    for (part, array), expected in zip(together._all_arrays().items(), alone._all_arrays().values(), strict=True):
+    for (part, array), expected in zip(all_arrays(together).items(), all_arrays(alone).values(), strict=True):
         if name != "weights in the mean" or part != "clock":  # these are of no time
             np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
 
@@ -159,3 +172,12 @@ def test_lists_are_made_and_changed_as_they_say():
     assert predicted_too(ops)[:, 1].tolist() == [TRACK, ISSUE, LEARN, PREDICT]
     assert predicted_too(ONE[TAKE]) is ONE[TRACK]
     assert with_kinds(ops, np.array([PREDICT, 0, TELL, 0])).tolist() == [[0, PREDICT], [0, TELL]]
+
+
+def test_an_empty_list_leaves_targets_as_they_are():
+    model = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20))
+    X, Y = rows(100)
+    model.learn_many(X, Y[:, 0])
+    broken = np.full((1, 1), 1e6)
+    model._pass(np.array([[0, SCREEN | TAKE]])[:0], X[:1], broken, None, None)  # the memory behind it says to screen
+    assert broken[0, 0] == 1e6

@@ -11,6 +11,7 @@ from scipy.integrate import quad
 
 import streamgp as sg
 from streamgp.contract.laws import ladder_levels
+from streamgp.contract.prediction import joined
 from streamgp.contract.shown import BESIDE
 
 
@@ -139,7 +140,7 @@ def laws(shape):
         plain,
         sg.CalibratedPrediction(mean, variance, noise, mean - 1.0, mean + 2.0, 0.9, plain),
         sg.CalibratedPrediction(mean, variance, noise, mean - 1.0, mean + 2.0, 0.9, plain, ladder),
-        sg.StudentTPrediction.of(mean, variance, np.sqrt(noise), 4.0),
+        sg.StudentTPrediction(mean, variance, np.sqrt(noise), 4.0),
         sg.ClassPrediction.of(mean, variance),
         sg.CountPrediction.of(mean, variance),
     ]
@@ -161,7 +162,7 @@ def predictions_of_every_kind(shape):
         plain,
         sg.CalibratedPrediction(mean, variance, noise, mean - 1.0, mean + 2.0, 0.9, plain),
         sg.TimePrediction(mean, variance, noise, {"level": plain}),
-        sg.StudentTPrediction.of(mean, variance, np.sqrt(noise), 4.0),
+        sg.StudentTPrediction(mean, variance, np.sqrt(noise), 4.0),
         sg.ClassPrediction.of(mean, variance),
         sg.CountPrediction.of(mean, variance),
     ):
@@ -186,7 +187,7 @@ def test_indexing_and_joining_lose_nothing_that_stands_beside_a_prediction(shape
         one = p[3] if len(shape) == 1 else p[3, 1]
         assert (type(one.alarm), type(one.surprise), type(one.ticket)) == (str, float, int)
         assert one.mean_gradient.shape == (3,)
-        whole = p[:2]._followed_by([p[2:5], p[5:]])
+        whole = joined([p[:2], p[2:5], p[5:]])
         for name in ("mean", *BESIDE):
             np.testing.assert_array_equal(getattr(whole, name), getattr(p, name))
         if len(shape) == 2:
@@ -231,11 +232,11 @@ def test_units_and_wrappers_lose_nothing():
 def test_predictions_of_different_laws_together_are_gaussian():
     plain, *others = (p._with(ticket=None) for p in predictions_of_every_kind((6, 2)))
     for other in others:
-        for both in (plain._followed_by([other]), other._followed_by([plain])):
+        for both in (joined([plain, other]), joined([other, plain])):
             assert type(both) is sg.Prediction
             assert set(vars(both)) == {"mean", "variance", "noise", *BESIDE} - {"ticket"}
-    a, b = (sg.StudentTPrediction.of(np.zeros(2), np.ones(2), np.ones(2), dof) for dof in (4.0, 5.0))
-    np.testing.assert_array_equal(a._followed_by([b]).noise, [2.0, 2.0, 5.0 / 3.0, 5.0 / 3.0])
+    a, b = (sg.StudentTPrediction(np.zeros(2), np.ones(2), np.ones(2), dof) for dof in (4.0, 5.0))
+    np.testing.assert_array_equal(joined([a, b]).noise, [2.0, 2.0, 5.0 / 3.0, 5.0 / 3.0])
 
 
 def test_a_prediction_is_copied_whole_and_cannot_be_changed():

@@ -67,7 +67,7 @@ def test_oesgp_describes_its_reservoir_by_settings_or_takes_one():
     np.testing.assert_array_equal(one.track(X, Y).mean, two.track(X, Y).mean)
     with pytest.raises(ValueError, match="the reservoir is given twice"):
         sg.OESGP(sg.Reservoir(8), units=9)
-    with pytest.raises(TypeError, match="reservoir must be a Reservoir"):
+    with pytest.raises(TypeError, match="reservoir must be, for example, Reservoir"):
         sg.OESGP(reservoir=8)
 
 
@@ -618,7 +618,7 @@ def test_forecast_takes_future_values_of_other_columns_and_several_outputs():
     X, Y = np.column_stack([u[:n], y[:n]]), y[1:]
     model = sg.ISSGPR(100, lengthscale=3.0, noise=1e-6)
     model.learn_many(X[:250], Y[:250])
-    forecast = model.forecast(40, feedback=[1, 2], inputs=u[250:290], trajectories=20)
+    forecast = model.forecast(40, feedback=[1, 2], X=u[250:290], trajectories=20)
     np.testing.assert_allclose(forecast.mean, Y[250:290], atol=0.05)
 
 
@@ -634,7 +634,7 @@ def test_a_forecast_with_a_window_uses_its_memory():
     ("call", "message"),
     [
         (lambda m: m.forecast(5, feedback=[0]), r"columns \[1\] are not lagged targets: give their future values"),
-        (lambda m: m.forecast(5, feedback=[0], inputs=np.ones(4)), "inputs must have 5 rows, one for each step; got 4"),
+        (lambda m: m.forecast(5, feedback=[0], X=np.ones(4)), "X must have 5 rows, one for each step; got 4"),
         (lambda m: m.forecast(0, feedback=[0, 1]), "steps must be a whole number of at least 1"),
         (lambda m: m.forecast(5, feedback=[0, 2]), "feedback must list input columns from 0 to 1; got 2"),
         (lambda m: m.forecast(5, feedback=[0, 0]), "feedback must list different input columns"),

@@ -324,9 +324,9 @@ def test_a_row_with_a_noise_too_small_to_divide_by_is_refused_and_changes_nothin
     for model in (sg.ISSGPR(5), sg.IRFRR(5), sg.SOGP(), sg.SWKRLS()):
         model.learn_one(0.5, 1.0)
         before = model.to_bytes()
-        with pytest.raises(ValueError, match="noise must be at least 1e-100, below which .*nothing was learned"):
+        with pytest.raises(ValueError, match="at least 1e-100, below which .*nothing was learned"):
             model.learn_one(0.7, 1.0, noise=5e-324)
-        with pytest.raises(ValueError, match="noise must be at least 1e-100 in row 1, below"):
+        with pytest.raises(ValueError, match="in row 1: .* at least 1e-100, below"):
             model.learn_many([0.7, 0.8], [1.0, 2.0], noise=[0.1, 1e-320])
         assert model.to_bytes() == before
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.contract.model import FORGETTING_MODELS, NOISE_MODELS
-from streamgp.recipes.naive import Naive
 from tests import oracles
-from tests.contract.models import EXAMPLES
 
 rng = np.random.default_rng(3)
 N = 40
@@ -304,7 +299,7 @@ def test_the_shape_of_the_noise_is_checked():
 
 def test_models_that_cannot_weigh_rows_say_so():
     for model, reason in (
-        (sg.filters.KLMS(), "KLMS cannot weigh a row by its noise; models that can are SOGP"),
+        (sg.filters.KLMS(), "KLMS cannot weigh a row by its noise; models that can are built on OnlineGP"),
         (sg.LWPR(), "LWPR cannot weigh a row by its noise"),
         (sg.RunningMean(), "RunningMean cannot weigh a row by its noise"),
         (sg.KRLS(noise=0.0), "noise=0 is least squares, in which all rows count alike"),
@@ -317,13 +312,3 @@ def test_models_that_cannot_weigh_rows_say_so():
     shared = sg.Standardize(sg.SOGP())
     with pytest.raises(ValueError, match="in standard units a row's noise is another one for each of its targets"):
         shared.learn_one([0.5], [1.0, 2.0], noise=0.1)
-
-
-def test_messages_list_the_models_that_weigh_rows_and_those_that_forget():
-    bare = [build() for build in EXAMPLES.values()] + [sg.TimeGP(sg.Matern(0.5))]
-    bare = [model for model in bare if not model._children() and not isinstance(model, Naive)]
-    for text, able in (
-        (NOISE_MODELS, {type(model).__name__ for model in bare if not model._cannot("weigh")}),
-        (FORGETTING_MODELS, {type(model).__name__ for model in bare if not model._cannot("forget")}),
-    ):
-        assert set(re.findall(r"\b[A-Z]\w+", text)) == able

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated
+from typing import Annotated, TypedDict, Unpack
 
 import numpy as np
 import pytest
@@ -46,6 +46,34 @@ class Damped(Spring):
         super().__init__(stiffness)
         self.damping = damping
         self.windings = windings
+
+
+class Winding(TypedDict, total=False):
+    """Settings that several springs have."""
+
+    stiffness: Annotated[Stiffness, 4.0]
+    turns: Annotated[int | None, Setting("turns of wire", check=optional(whole))]
+
+
+class Wound(Spring):
+    """A subclass with a group of settings."""
+
+    def __init__(self, length: float = 1.0, **winding: Unpack[Winding]) -> None:
+        super().__init__(winding["stiffness"])
+        self.winding = winding
+
+
+def test_settings_of_a_group_are_checked_shown_and_remembered_like_all_others():
+    assert str(inspect.signature(Wound)) == (
+        "(length: float = 1.0, *, stiffness: float = 4.0, turns: int | None = None) -> None"
+    )
+    assert Wound(turns=3).winding == {"stiffness": 4.0, "turns": 3}
+    assert repr(Wound(2.0, stiffness=5)) == "Wound(length=2.0, stiffness=5)"
+    assert "stiffness: force over length (N/m)." in Wound.__doc__
+    with pytest.raises(ValueError, match="turns must be a whole number of at least 1; got 0"):
+        Wound(turns=0)
+    with pytest.raises(TypeError, match=r"Wound has no setting 'turn'. Did you mean 'turns'\?"):
+        Wound(turn=1)
 
 
 def test_a_subclass_without_an_init_keeps_its_settings():

@@ -11,6 +11,7 @@ from safetensors.numpy import save as serialize
 
 import streamgp as sg
 from streamgp.contract import snapshot
+from streamgp.contract.within import all_arrays
 
 rng = np.random.default_rng(0)
 
@@ -52,7 +53,7 @@ def test_the_file_is_safetensors_with_a_json_header():
 )
 def test_of_triangular_matrices_only_the_triangle_is_written(name, is_upper):
     _, tensors = header_and_tensors()
-    matrix = np.squeeze(MODEL._all_arrays()[name.removeprefix("state.")])
+    matrix = np.squeeze(all_arrays(MODEL)[name.removeprefix("state.")])
     n = len(matrix)
     for i in range(n):
         for j in range(i + 1):
@@ -68,8 +69,8 @@ def test_triangles_of_a_file_are_put_where_they_were(build):
     model = build()
     X = np.random.default_rng(1).normal(size=(40, 2))
     model.learn_many(X, np.column_stack([np.sin(X[:, 0]), X[:, 1]]))
-    arrays = sg.from_bytes(model.to_bytes())._all_arrays()
-    for name, array in model._all_arrays().items():
+    arrays = all_arrays(sg.from_bytes(model.to_bytes()))
+    for name, array in all_arrays(model).items():
         np.testing.assert_array_equal(arrays[name], array, err_msg=name, strict=True)
 
 
@@ -196,4 +197,4 @@ def test_no_module_uses_pickle_but_for_messages_to_processes_that_it_has_started
     """A file may come from anybody; a pipe to a process of its own is as private as the memory of this one."""
     root = Path(sg.__path__[0])
     found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if "import pickle" in path.read_text()}
-    assert found == {"fleet/processes.py", "fleet/remote.py"}
+    assert found == {"fleet/each.py", "fleet/holder.py", "fleet/remote.py"}

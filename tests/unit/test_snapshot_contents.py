@@ -15,10 +15,11 @@ import pytest
 from safetensors.numpy import load as parse
 
 import streamgp as sg
-from streamgp import job, tables
+from streamgp import job
 from streamgp.contract import snapshot
 from streamgp.job.description import described
-from tests.contract.models import EXAMPLES, KINDS, D, parameters
+from streamgp.tables.source import RowsError
+from tests.contract.models import EXAMPLES, D, parameters
 
 
 def opened(data):
@@ -69,10 +70,10 @@ def altered(data, name, value, at=0):
         ("LocalGP", "counts", np.nan, "counts must be finite"),
         ("LWPR", "counts", 99.0, "counts must be .*of at most 20; it has 99"),
         ("LWPR", "directions", 99.0, "directions must be .* it has 99"),
-        ("Standardize", "input_scale", 0.0, "input_scale must be finite numbers above 0; it has 0.0"),
-        ("Standardize", "kept", 99, "says 99 kept rows"),
+        ("Standardize", "input_scale", 0.0, "input_scale must be finite numbers of at least .*; it has 0.0"),
+        ("Standardize", "kept", 99, "kept must be .*of at most .*; it has 99"),
         ("Standardize warming up", "begins", 7, "begins must be .*of at most 1; it has 7"),
-        ("Calibrated", "losses", -1.0, "losses must be finite numbers of at least 0"),
+        ("Calibrated", "losses", np.inf, "losses must be finite numbers"),
         ("Calibrated", "trackers", np.nan, "trackers must be finite"),
         ("DriftAware on trial", "events", np.nan, "events must be finite"),
         ("DriftAware on trial", "counters.noted", -1, "noted must be .*of at least 0; it has -1"),
@@ -154,7 +155,7 @@ def try_to_run(data):
     return True
 
 
-@pytest.mark.parametrize("example", parameters(EXAMPLES, more=EXAMPLES.keys() - KINDS))
+@pytest.mark.parametrize("example", parameters(EXAMPLES))
 def test_garbage_in_any_array_is_refused_or_runs(example):
     data = learned(example, p=2).to_bytes()
     header, tensors = opened(data)
@@ -180,7 +181,7 @@ def settings_of(described):
                 yield from settings_of(part)
 
 
-@pytest.mark.parametrize("example", parameters(EXAMPLES, more=EXAMPLES.keys() - KINDS))
+@pytest.mark.parametrize("example", parameters(EXAMPLES))
 def test_garbage_in_any_setting_is_refused_or_runs(example):
     header, tensors = opened(learned(example, p=2).to_bytes())
     rng = np.random.default_rng(len(example))
@@ -230,7 +231,7 @@ def test_what_is_no_ordinary_file_is_refused_and_a_missing_one_is_told(tmp_path,
     (tmp_path / "empty").touch()
     with pytest.raises(sg.SnapshotError, match="not a streamgp snapshot"):
         load(tmp_path / "empty")
-    with pytest.raises((FileNotFoundError, tables.RowsError), match="nowhere"):
+    with pytest.raises((FileNotFoundError, RowsError), match="nowhere"):
         load(tmp_path / "nowhere")
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import streamgp as sg
 from streamgp import evaluate
+from streamgp.contract.within import all_arrays
 
 rng = np.random.default_rng(3)
 N, D = 300, 3
@@ -62,7 +63,7 @@ def test_the_model_within_is_bit_for_bit_the_native_one():
     model.learn_many(X, Y)
     s = model.scaling
     native.learn_many((X - s.input_shift) / s.input_scale, ((Y - s.target_shift) / s.target_scale)[:, None])
-    arrays = model._all_arrays()
+    arrays = all_arrays(model)
     for key, array in native._arrays().items():
         np.testing.assert_array_equal(arrays[f"inner.{key}"], array, err_msg=key)
 
@@ -276,6 +277,10 @@ def test_basis_points_have_the_units_of_the_inputs():
     np.testing.assert_allclose(reservoir.basis[:, 5:], X[:40], rtol=1e-10)
     assert np.all(np.abs(reservoir.basis[:, :5]) <= 1.0)
     assert sg.Standardize(sg.KRLST()).basis.size == 0
+    for within in (sg.Lagged(sg.KRLST(), lags=X.shape[1]), sg.Columns(sg.KRLST(), columns=[0])):
+        others = sg.Standardize(within)
+        others.learn_many(X[:40], Y[:40])
+        np.testing.assert_array_equal(others.basis, others.inner.basis)  # of other columns, as they are
 
 
 def test_the_last_row_has_the_units_of_the_data():
@@ -398,7 +403,7 @@ def test_a_damaged_count_of_kept_rows_is_refused(kept):
     model.learn_many(X[:10], Y[:10])
     header, tensors = header_and_tensors(model.to_bytes())
     tensors["state.kept"] = np.array([kept])
-    with pytest.raises(sg.SnapshotError, match=f"says {kept} kept rows, the model has room for 20"):
+    with pytest.raises(sg.SnapshotError, match=f"kept must be .* of at most 20; it has {kept}"):
         sg.from_bytes(repacked(header, tensors))
 
 
@@ -415,7 +420,7 @@ STACKS = {
 
 def without_screen(model):
     """The state, without that of the screens and the counts."""
-    return {name: array for name, array in model._all_arrays().items() if not name.endswith("screen")}
+    return {name: array for name, array in all_arrays(model).items() if not name.endswith("screen")}
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -142,17 +142,6 @@ def test_what_is_forgotten_by_time_is_a_matern_kernel_of_order_one_half():
     np.testing.assert_allclose(p.variance, prior - np.sum(cross * np.linalg.solve(C, cross), axis=0), atol=1e-9)
 
 
-def test_a_half_life_alone_is_matern_one_half_at_a_single_input():
-    times = irregular()
-    y = np.sin(times)
-    fading = sg.KRLST(lengthscale=1.0, half_life=2.0, capacity=5, jitter=0.0, noise=NOISE)
-    fading.learn_many(np.zeros((ROWS, 1)), y, time=times)
-    filtered = sg.TimeGP(sg.Matern(0.5, lengthscale=4.0 / np.log(2.0)), noise=NOISE)
-    filtered.learn_many(np.empty((ROWS, 0)), y, time=times)
-    p, q = fading.predict_one(0.0), filtered.predict_one(time=times[-1])
-    np.testing.assert_allclose([p.mean, p.variance], [q.mean, q.variance], rtol=1e-12)
-
-
 # A growing basis against a dense filter in the units of the function: no whitening, no rotations.
 
 
@@ -585,7 +574,7 @@ def test_a_prediction_that_is_issued_is_of_the_time_of_its_row():
     at = times[-1] + 1.5
     assert model.issue(Z[0], time=at).mean == model.inner.predict_one(Z[0], time=at).mean
     later = at + usual(np.r_[times, at])
-    assert model.forecast(1, inputs=Z[:1]).mean[0] == model.predict_one(Z[0], time=later).mean
+    assert model.forecast(1, X=Z[:1]).mean[0] == model.predict_one(Z[0], time=later).mean
 
 
 def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted():
@@ -637,11 +626,11 @@ def test_a_fleet_keeps_no_times_of_rows_that_wait():
         (lambda: sg.KRLST(time=3.0), "time must be, for example, Matern"),
         (lambda: sg.KRLST(mode="injection", time=SMOOTH), "injection is capped"),
         (lambda: sg.tune(sg.SOGP(time=SMOOTH), [[0.0], [1.0]], [0.0, 1.0]), "without a kernel over time beside them"),
-        (lambda: sg.RecursiveGP([[0.0]], batch=3, time=SMOOTH), "batch learns rows of different times"),
-        (lambda: sg.SOGP(adapt=sg.SNGD(on_move="rebuild"), time=SMOOTH), "rebuild.*whatever their time"),
-        (lambda: sg.OnlineGP(sg.Linear(), form="cholesky", time=SMOOTH), "no covariance that time could move"),
+        (lambda: sg.RecursiveGP([[0.0]], batch=3, time=SMOOTH), "batch learns rows together"),
+        (lambda: sg.SOGP(adapt=sg.SNGD(on_move="rebuild"), time=SMOOTH), "rebuild.*features alone"),
+        (lambda: sg.OnlineGP(sg.Linear(), form="cholesky", time=SMOOTH), "factor of the features alone"),
         (lambda: sg.OnlineGP(sg.Basis(), budget=sg.Budget(9, novelty=0, evict="oldest", removal="discard"),
-                             time=SMOOTH), "keeps rows whatever their time"),
+                             time=SMOOTH), "keeps rows and no posterior"),
         (lambda: sg.OnlineGP(sg.Basis(), budget=sg.Budget(9, absorb="dtc", evict="never"), noise=0, time=SMOOTH),
          "least squares"),
     ],

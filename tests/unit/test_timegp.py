@@ -169,17 +169,6 @@ def test_noise_may_differ_from_row_to_row():
     np.testing.assert_allclose(model.forecast(IRREGULAR[-1:] + 1.0).mean, mean, atol=1e-9)
 
 
-def test_missing_targets_are_left_out():
-    y = np.where(np.arange(120) % 3 == 0, np.nan, np.sin(IRREGULAR))
-    known = ~np.isnan(y)
-    one, other = (sg.TimeGP(sg.Matern(1.5, lengthscale=2.0) + sg.Periodic(3.0), noise=NOISE) for _ in range(2))
-    one.learn_many(np.empty((120, 0)), y, time=IRREGULAR)
-    other.learn_many(np.empty((int(known.sum()), 0)), y[known], time=IRREGULAR[known])
-    ahead = IRREGULAR[-1] + np.arange(5.0)
-    np.testing.assert_array_equal(one.forecast(ahead).mean, other.forecast(ahead).mean)
-    assert (one.rows_seen, other.rows_seen) == (120, 80)
-
-
 def test_the_contract_is_kept():
     kernel = sg.Trend(30.0) + sg.Matern(0.5, lengthscale=9.0) * sg.Periodic(3.0)
     Y = np.random.default_rng(3).normal(size=(60, 2))
@@ -198,15 +187,6 @@ def test_the_contract_is_kept():
         twin.learn_one((), [0.3, 0.1], time=times[-1] + 1)
         assert twin.rows_seen == 61
     assert one.to_bytes() == many.to_bytes()
-
-
-def test_rows_without_times_follow_each_other():
-    y = np.sin(np.arange(50.0))
-    one, other = sg.TimeGP(sg.Matern(1.5, lengthscale=4.0)), sg.TimeGP(sg.Matern(1.5, lengthscale=4.0))
-    one.learn_many(np.empty((50, 0)), y)
-    other.learn_many(np.empty((50, 0)), y, time=np.arange(50.0))
-    assert one.predict_one().mean == other.predict_one(time=50.0).mean
-    np.testing.assert_array_equal(one.forecast(3).mean, other.forecast([50.0, 51.0, 52.0]).mean)
 
 
 def ahead_in_extended_precision(K, noise, y):
@@ -376,8 +356,8 @@ def test_a_row_without_a_time_comes_a_usual_spacing_after_the_last(build, jump):
     for t in range(1, 30):
         given.learn_one(row, 0.5, time=times[-1] + HOUR * t)
         not_given.learn_one(row, np.nan if t % 3 else 0.5)
-    assert not_given._moment().seen == given._moment().seen == times[-1] + 29 * HOUR
-    assert not_given._moment().spacing == HOUR
+    assert not_given._moment.seen == given._moment.seen == times[-1] + 29 * HOUR
+    assert not_given._moment.spacing == HOUR
 
 
 def test_the_number_of_rows_to_forecast_may_be_of_any_whole_type():
@@ -432,7 +412,8 @@ def test_what_cannot_be_a_kernel_over_time_is_refused(call, reason):
             ValueError,
             "one variance, which all outputs share",
         ),
-        (lambda model: sg.TimeGP(None), TypeError, "time must be a kernel such as Matern"),
+        (lambda model: sg.TimeGP(None), TypeError, "time must be, for example, Matern"),
+        (lambda model: model.clone().learn_one([1.0], 1.0), ValueError, "TimeGP has no inputs"),
     ],
 )
 def test_what_a_process_without_inputs_cannot_do_is_refused_with_a_way_out(call, error, reason):
@@ -440,33 +421,6 @@ def test_what_a_process_without_inputs_cannot_do_is_refused_with_a_way_out(call,
     model.learn_many(np.empty((3, 0)), [1.0, 2.0, 3.0], time=[1.0, 2.0, 5.0])
     with pytest.raises(error, match=reason):
         call(model)
-
-
-def test_it_is_a_process_with_inputs_and_time_whose_inputs_say_nothing():
-    kernel, y = sg.Matern(2.5, lengthscale=2.0) + sg.Trend(30.0), np.sin(IRREGULAR)
-    alone, beside = sg.TimeGP(kernel, noise=NOISE), sg.OnlineGP(sg.Linear(constant=False), noise=NOISE, time=kernel)
-    assert isinstance(alone, sg.OnlineGP)
-    p = alone.track(np.empty((120, 0)), y, time=IRREGULAR)
-    q = beside.track(np.zeros((120, 1)), y, time=IRREGULAR)
-    np.testing.assert_allclose(p.mean, q.mean, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(p.variance, q.variance, rtol=1e-12)
-
-
-def test_times_that_go_backwards_are_refused_and_change_nothing():
-    model = sg.TimeGP(sg.Matern(1.5))
-    model.learn_many(np.empty((3, 0)), [1.0, 2.0, 3.0], time=[1.0, 2.0, 5.0])
-    before = model.to_bytes()
-    with pytest.raises(ValueError, match="time goes backwards: 4 after 5"):
-        model.learn_one((), 1.0, time=4.0)
-    with pytest.raises(ValueError, match="time goes backwards in row 1: 6 after 7"):
-        model.learn_many(np.empty((2, 0)), [1.0, 2.0], time=[7.0, 6.0])
-    with pytest.raises(ValueError, match="time goes backwards: 4.5 after 5"):
-        model.predict_one(time=4.5)
-    with pytest.raises(ValueError, match="TimeGP has no inputs"):
-        sg.TimeGP(sg.Matern(1.5)).learn_one([1.0], 1.0)
-    with pytest.raises(ValueError, match="time is missing"):
-        model.learn_one((), 1.0, time=float("nan"))
-    assert model.to_bytes() == before
 
 
 def test_wrappers_and_fleets_take_a_model_without_inputs():
