@@ -8,8 +8,8 @@ print(evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MA
 
 x, y = next(iter(datasets.TrumpApproval()))
 interval = model.predict_one(x, with_interval=True)  # a river.conf.Interval: the calibrated bounds
-said = model.predict_one(x, with_dist=True)  # a river.proba.Gaussian of the observation
-print(model.predict_one(x), interval.lower, interval.upper, y in interval, said.mu, said.sigma, said.cdf(45.0))
+gaussian = model.predict_one(x, with_dist=True)  # a river.proba.Gaussian of the observation
+print(interval.lower, interval.upper, y in interval, gaussian.mu, gaussian.sigma, gaussian.cdf(45.0))
 
 from river import compose
 

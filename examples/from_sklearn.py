@@ -40,7 +40,7 @@ from streamgp.adapters.skpro import StreamRegressor as DistributionRegressor
 target = pd.DataFrame({"power": y})
 probabilistic = DistributionRegressor().fit(frame[:300], target[:300])
 probabilistic.update(frame[300:350], target[300:350])
-said = probabilistic.predict_proba(frame[350:])  # a distribution for each row: said.mean(), said.quantile([0.1, 0.9])
+distribution = probabilistic.predict_proba(frame[350:])  # for each row; mean(), quantile([0.1, 0.9])
 print(probabilistic.predict_interval(frame[350:], coverage=0.9).head(2).round(1))
 
 import matplotlib.pyplot as plt
