@@ -26,7 +26,7 @@ each_experiment = for name in `$(BIN)/python -m reproductions --names`; do \
 BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up adaptation_latency river_streams fleet fleet_prior
 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
-ON_DATA := calibration wrapper_cost levels recovery horizons first_rows drift forgetting forecasts main_job
+ON_DATA := calibration wrapper_cost levels horizons first_rows drift forgetting forecasts main_job
 
 # Those that need Spark.
 ON_SPARK := spark

@@ -1,4 +1,4 @@
-"""Coverage of forecasts whose trajectories follow one draw of the function, and of those that draw it anew every step.
+"""Coverage of forecasts whose trajectories follow one draw of the function, and of others for the file.
 
 Writes benchmarks/results/forecasts.json and the table in docs/forecasts.md; with --render only the table, from the
 file. The laser and the load need the environment variable STREAMGP_DATA (docs/data.md).
@@ -22,6 +22,7 @@ import numpy as np
 import streamgp as sg
 from reproductions.data import load
 from streamgp.contract.freerun import Independent
+from streamgp.process.function import Function
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
@@ -86,12 +87,12 @@ def learned_supposed(seed: int) -> tuple[sg.StreamModel, np.ndarray]:
 @contextmanager
 def drawn_anew() -> Iterator[None]:
     """Every step draws the function anew."""
-    kept = sg.OnlineGP._trajectories
-    sg.OnlineGP._trajectories = lambda self, count, *_: Independent(self, count)  # type: ignore[method-assign]
+    kept = Function.trajectories
+    Function.trajectories = lambda self, count, *_: Independent(self.model, count)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        sg.OnlineGP._trajectories = kept  # type: ignore[method-assign]
+        Function.trajectories = kept  # type: ignore[method-assign]
 
 
 def run(name: str) -> dict[str, Any]:
@@ -168,14 +169,12 @@ def measure() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """One line for each series and way; by steps: coverage and width."""
-    header = ["series", "each trajectory follows", *("step 1" if n == 1 else f"1 to {n}" for n in (1, *STEPS))]
+    """One line for each series; by steps: coverage and width."""
+    header = ["series", *("step 1" if n == 1 else f"1 to {n}" for n in (1, *STEPS))]
     rows = [header]
     for series in report["series"].values():
-        for way, told in (("one draw", "one draw"), ("drawn anew", "a new draw at each step")):
-            found = (series[way][str(n)] for n in (1, *STEPS))
-            cells = (f"{one['coverage']:.1%}, {one['width']:.2f}" for one in found)
-            rows.append([series["title"] if way == "one draw" else "", told, *cells])
+        found = (series["one draw"][str(n)] for n in (1, *STEPS))
+        rows.append([series["title"], *(f"{one['coverage']:.1%}, {one['width']:.2f}" for one in found)])
     first, *lines = (f"| {' | '.join(cells)} |" for cells in rows)
     return "\n".join([first, f"|{'---|' * len(header)}", *lines, "", f"{one_run(report)}; seed 0."])
 

@@ -29,7 +29,7 @@ from reproductions.data import load
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job import Block, Job, Observer
 from streamgp.job.scores import shown
-from streamgp.tables import PredictedRows
+from streamgp.tables.writing import PredictedRows
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"

@@ -1,6 +1,6 @@
 """What a sensor costs, in memory and processor time, by where its model runs: the table of docs/scale.md.
 
-python benchmarks/sensors.py [fleet|server ...]
+python benchmarks/sensors.py [fleet|server|"fleet of a server" ...]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import numpy as np
@@ -48,31 +49,62 @@ def fleet(name: str) -> tuple[float, float]:
     return held / SENSORS / 1024, 1e6 * float(np.median(spent[ROUNDS // 2 :])) / SENSORS
 
 
-def served(name: str) -> tuple[float, float]:
-    """The same of a stream of a server, which gets its rows by hundreds."""
-    model, settings, streams = SERVED[name]
+@contextmanager
+def serving() -> Iterator[tuple[httpx.Client, psutil.Process]]:
+    """A client of a server that is ready, and its process."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "streamgp", "serve", "--data", folder, "--port", "0"]
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
             assert server.stderr is not None
             url = next(found[0] for line in server.stderr if (found := re.search(r"http://[\d.:]+", line)))
-            process = psutil.Process(server.pid)
             with httpx.Client(base_url=url, timeout=600) as client:
                 while client.get("/readyz").status_code != 200:
                     time.sleep(0.5)
-                put(client, "first", model, settings, ROWS)
-                before = process.memory_info().rss
-                for number in range(streams):
-                    put(client, f"s{number}", model, settings, ROWS - 100)
-                began = sum(process.cpu_times()[:2])
-                for number in range(streams):
-                    send(client, f"s{number}", ROWS - 100, ROWS)
-                spent, held = sum(process.cpu_times()[:2]) - began, process.memory_info().rss - before
+                yield client, psutil.Process(server.pid)
         finally:
             server.terminate()
             server.wait(60)
+
+
+def served(name: str) -> tuple[float, float]:
+    """The same of a stream of a server, which gets its rows by hundreds."""
+    model, settings, streams = SERVED[name]
+    with serving() as (client, process):
+        put(client, "first", model, settings, ROWS)
+        before = process.memory_info().rss
+        for number in range(streams):
+            put(client, f"s{number}", model, settings, ROWS - 100)
+        began = sum(process.cpu_times()[:2])
+        for number in range(streams):
+            send(client, f"s{number}", ROWS - 100, ROWS)
+        spent, held = sum(process.cpu_times()[:2]) - began, process.memory_info().rss - before
     return held / streams / 1024, 1e6 * spent / streams / 100
+
+
+def served_fleet(_: str) -> tuple[float, float]:
+    """The same of a fleet of a server, which gets a row of every sensor in two requests."""
+    with serving() as (client, process):
+        body = {
+            "target": "y",
+            "size": SENSORS,
+            "inputs": [f"x{j}" for j in range(INPUTS)],
+            "settings": {"capacity": 20},
+        }
+        client.put("/v1/fleets/plant", json=body).raise_for_status()
+        before, spent = process.memory_info().rss, []
+        for number in range(ROUNDS):
+            X, y = rows(SENSORS, number)
+            table = [
+                {"id": f"sensor-{i}", **{f"x{j}": float(X[i, j]) for j in range(INPUTS)}, "y": float(y[i])}
+                for i in range(SENSORS)
+            ]
+            began = sum(process.cpu_times()[:2])
+            for start in range(0, SENSORS, SENSORS // 2):
+                client.post("/v1/fleets/plant/rows", json=table[start : start + SENSORS // 2]).raise_for_status()
+            spent.append(sum(process.cpu_times()[:2]) - began)
+        held = process.memory_info().rss - before
+    return held / SENSORS / 1024, 1e6 * float(np.median(spent[ROUNDS // 2 :])) / SENSORS
 
 
 def put(client: httpx.Client, stream: str, model: str, settings: dict, n: int) -> None:
@@ -91,7 +123,8 @@ def send(client: httpx.Client, stream: str, first: int, last: int) -> None:
 
 def lines(asked: list[str]) -> Iterator[str]:
     yield "| where | model | KiB a sensor | microseconds of a row |"
-    for place, names, measure in (("fleet", FLEETS, fleet), ("server", SERVED, served)):
+    served_fleets = ("fleet of a server", ["KRLST(capacity=20)"], served_fleet)
+    for place, names, measure in (("fleet", FLEETS, fleet), ("server", SERVED, served), served_fleets):
         for name in names if not asked or place in asked else ():
             held, spent = measure(name)
             yield f"| {place} | {name} | {held:.3g} | {spent:.2g} |"

@@ -9,7 +9,7 @@ import must_show
 import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
-from cost_per_row import FLOORS, SIZES, floor_name, plain_name
+from cost_per_row import SIZES, plain_name
 from record import measured_on, read, told, where
 from streamgp.job.scores import rounded, shown
 
@@ -66,7 +66,7 @@ STRICT = "compiled"  # the stricter floor; the table of promises has the other
 
 
 def cost() -> str:
-    """Microseconds a row: our models and the floor; times the floor, and how much longer plain NumPy takes."""
+    """Microseconds a row, times the floor, and how much longer plain NumPy takes."""
     cells = read("cost_per_row")["cells"]
     lines = []
     for name in MODELS:
@@ -74,8 +74,6 @@ def cost() -> str:
         over = [f"{number(r[STRICT])}" if PRODUCTS[name] else "-" for r in found]
         taken = (number(cells[str(m)][name]["median"]) for m in SHOWN)
         lines.append([name, *taken, *over, *(number(1.0 / r["NumPy"]) for r in found)])
-    floors = (floor_name(kind, n) for kind in FLOORS for n in (2, 1))
-    lines += [[name, *(number(cells[str(m)][name]["median"]) for m in SHOWN), *4 * [""]] for name in floors]
     heads = "µs, ", f"ours / BLAS {STRICT}, ", "NumPy / ours, "
     return table(["a row", *(f"{head}m = {m}" for head in heads for m in SHOWN)], lines)
 
@@ -138,12 +136,6 @@ def lasting() -> str:
     return table(["model", *header], lines)
 
 
-def grown_by_calls() -> str:
-    cell = read("rows_seen")["cells"]["calls"]
-    what = f"{cell['rows']} rows of {rows_seen.CALLED} by `predict_one` and `learn_one`"
-    return f"{what}: {cell['bytes grown']} bytes grown."
-
-
 def start() -> str:
     """Seconds of import and first calls."""
     cells = read("start_up")["cells"]
@@ -194,7 +186,7 @@ def whole_on_gpu() -> str:
     """Whole calls by where rows are, and what others take for the kernel's work; medians and the 95th percentile."""
     results = read("fleet")["cells"]["cuda"]
     kernel, whole, rivals = results["kernel"], results["whole"], results["rivals"]
-    kinds = ("device arrays", "pinned", "NumPy", "NumPy, predict_many")
+    kinds = ("device arrays", "NumPy", "NumPy, predict_many")
     lines = []
     for name, cell in whole.items():
         if name.partition(" ")[0] not in SHOWN_SIZES:
@@ -210,23 +202,6 @@ def whole_on_gpu() -> str:
     )
 
 
-def wrapped_on_gpu() -> str:
-    """Whole calls within wrappers, by where these run, medians and the 95th percentile; and all of the warm-up."""
-    cells = read("fleet")["cells"]["cuda"]["wrapped"]
-    kinds = list(dict.fromkeys(kind for cell in cells.values() for kind in cell))
-    lines = []
-    for name, cell in cells.items():
-        shown = []
-        for kind in kinds:
-            one = cell.get(kind)
-            both = isinstance(one, dict)
-            shown.append(
-                "-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" if both else number(one)
-            )
-        lines.append([name, *shown])
-    return f"{table(['wrappers around fleets on a GPU, ms', *kinds], lines)}\n\n{gpu()}"
-
-
 def loops_on_gpu() -> str:
     """Whole calls of recipes that kernels of the cores' own loops run, beside all cores."""
     lines = []
@@ -234,35 +209,6 @@ def loops_on_gpu() -> str:
         gpu_ms, cores_ms = cell["cuda"]["median"], cell["cpu"]["median"]
         lines.append([name, number(gpu_ms), number(cores_ms), number(cores_ms / gpu_ms)])
     return f"{table(['`fleet.track` of NumPy arrays, ms', 'GPU', '16 cores', 'times as fast'], lines)}\n\n{gpu()}"
-
-
-def fleet_prior() -> str:
-    """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
-    results = read("fleet_prior")
-    seen = ("5 rows", "25 rows", "100 rows", "400 rows")
-    lines = []
-    for name, cell in results["cells"].items():
-        lines += [
-            [f"{name}: {which}", *(number(cell[key][which]) for key in seen)]
-            for which in ("unknown fleet", "known fleet")
-        ]
-    return f"{table(['NLPD of new sensors after', *seen], lines)}\n\n{measured_on(results)}"
-
-
-def single_precision() -> str:
-    """Of 250 streams, those predicted more than 5% worse in single than in double precision, and those better."""
-    cells = read("fleet")["cells"]["cuda"]["accuracy"]
-    kinds, settings = (dict.fromkeys(name.split(", ", 1)[i] for name in cells) for i in (0, 1))
-    lines, alike = [], []
-    for kind in kinds:
-        found = [cells[f"{kind}, {setting}"] for setting in settings]
-        counts = [(cell["more than 5% worse"], cell["more than 5% better"]) for cell in found]
-        if any(map(any, counts)):
-            lines.append([kind, *(f"{worse:.0f}, {better:.0f}" for worse, better in counts)])
-        else:
-            alike.append(kind)
-    told = table(["more than 5% worse, better, of 250", *settings], lines)
-    return f"{told}\n\nNone in any of these settings: {'; '.join(alike)}. {gpu()}"
 
 
 def gpu() -> str:
@@ -404,15 +350,11 @@ TABLES = {
     "losses": losses,
     "one-row calls": calls,
     "long streams": lasting,
-    "bytes grown by calls": grown_by_calls,
     "start": start,
     "fleets on the cores": on_cores,
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
-    "wrappers on a GPU": wrapped_on_gpu,
     "other recipes on a GPU": loops_on_gpu,
-    "single precision": single_precision,
-    "new sensors": fleet_prior,
     "queries on Spark": spark_speed,
     "queries that are killed": spark_exact,
     "state on Spark": spark_state,

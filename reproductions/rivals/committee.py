@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from streamgp.batch.exact import Exact, gradient, project, solve
-from streamgp.batch.model import KernelModel
+from streamgp.batch.model import Hyperparameters, KernelModel
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
 from streamgp.settings import FloatArray, Setting, whole
 from streamgp.vocabulary import Jitter, OneNoise, Seed, ShortLengthscale, ShortVariance
@@ -65,10 +65,10 @@ class BayesianCommitteeMachine(KernelModel):
         self._compose(kernel, lengthscale, variance, noise, jitter)
         self._experts, self._queries, self._seed = experts, queries, seed
 
-    def _solve(self, values: FloatArray, X: FloatArray, Y: FloatArray) -> Experts:
+    def _solve(self, named: Hyperparameters, X: FloatArray, Y: FloatArray) -> Experts:
         if len(X) < self._experts:
             raise ValueError(f"{self._experts} experts need as many rows at least; got {len(X)}. Use fewer experts.")
-        kernel, noise = self._bound(values, X)
+        kernel, noise = self._bound(named, X)
         order = np.random.default_rng(self._seed).permutation(len(X))
         experts = [
             solve(kernel, noise, self._jitter, X[part], Y[part]) for part in np.array_split(order, self._experts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.batch import FITC
-from streamgp.batch.inducing import LowRank
+from streamgp.batch.inducing import Inducing
 from streamgp.batch.model import Hyperparameters, extent
 from streamgp.kernels import Kernel
 from streamgp.settings import FloatArray
@@ -31,19 +31,11 @@ class PseudoInputs(FITC):
     def _start(self, X: FloatArray) -> Hyperparameters:
         return super()._start(X) | {"points": self._points(X)}
 
-    def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
-        units = super()._units(values, X)
-        units[-self._m * extent(X)[0] :] = 1.0
-        return units
-
     def _redrawn(self, count: int, X: FloatArray, rng: np.random.Generator) -> FloatArray:
         points = self._m * extent(X)[0]
         return np.append(super()._redrawn(count - points, X, rng), self._drawn(X, rng))
 
-    def _points(self, X: FloatArray, values: FloatArray | None = None) -> FloatArray:
-        return super()._points(X) if values is None else values[-self._m * extent(X)[0] :]
-
-    def _gradient(self, solution: LowRank, X: FloatArray, Y: FloatArray) -> FloatArray:
+    def _gradient(self, solution: Inducing, X: FloatArray, Y: FloatArray) -> FloatArray:
         kernel, U = solution.kernel, solution.points
         by_cross, by_points, _ = self._by_covariances(solution, Y)
         by_inputs = weighted_input_gradient(kernel, by_cross, U, X) - weighted_input_gradient(kernel, by_points, U, U)
