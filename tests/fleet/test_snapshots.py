@@ -8,7 +8,7 @@ from safetensors.numpy import load as parse
 
 import streamgp as sg
 from streamgp.contract import snapshot
-from tests.fleet.recipes import RECIPES, D, dense
+from tests.fleet.recipes import RECIPES, dense
 
 
 @pytest.mark.parametrize("name", ["SOGP, adapting", "Calibrated Standardize", "KRLST", "RLSESN", "ISSGPR"])
@@ -25,23 +25,6 @@ def test_a_saved_fleet_resumes_bit_for_bit(name, rows, tmp_path):
     np.testing.assert_array_equal(p.mean, q.mean)
     np.testing.assert_array_equal(p.variance, q.variance)
     assert resumed.to_bytes() == fleet.to_bytes()
-
-
-def test_the_length_of_a_file_is_constant():
-    fleet, lengths = sg.Fleet(RECIPES["Calibrated Standardize"](), size=3), set()
-    for k in range(4):
-        fleet.track(*dense(np.random.default_rng(k), 9, 3))
-        lengths.add(len(fleet.to_bytes()))
-    assert len(lengths) == 1
-
-
-def test_a_changed_size_is_saved():
-    fleet = sg.Fleet(sg.KRLST(capacity=3), size=3)
-    fleet.track(*dense(np.random.default_rng(0), 9, 3))
-    fleet.add(2)
-    fleet.remove(0)
-    resumed = sg.from_bytes(fleet.to_bytes())
-    assert resumed.rows_seen.tolist() == [9, 9, 0, 0]
 
 
 def saved():
@@ -105,13 +88,3 @@ def test_a_part_is_no_model():
 
     with pytest.raises(sg.SnapshotError, match="holds a 'Window', which is not a model"):
         sg.from_bytes(altered(change))
-
-
-def test_a_save_replaces_one_file_by_another(tmp_path):
-    path = tmp_path / "fleet.sgp"
-    fleet = sg.Fleet(sg.KRLST(capacity=3), size=2)
-    for _ in range(2):
-        fleet.learn_many(np.ones((2, D)), np.ones(2))
-        fleet.save(path)
-    assert [file.name for file in tmp_path.iterdir()] == ["fleet.sgp"]
-    assert sg.load(path).rows_seen.tolist() == [2, 2]

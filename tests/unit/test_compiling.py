@@ -17,7 +17,7 @@ from streamgp.compiled import INTERPRETED, compile_now, compile_once, is_filled
 from streamgp.contract import checks
 from streamgp.job import ahead
 from streamgp.process import state, stream
-from tests import processors
+from tests import architecture, processors
 
 CODE = (
     "import numpy as np, streamgp as sg, hashlib; t = np.arange(300.0)\n"
@@ -95,7 +95,7 @@ def test_everything_that_is_marked_is_compiled_ahead_and_commands_come_first():
     marked = {
         f"{'.'.join(path.relative_to(root.parent).with_suffix('').parts)}:{name}"
         for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(architecture.tree(path))
         if (name := entry_in(node)) is not None
     }
     every = names(ahead.every())
@@ -196,3 +196,12 @@ def test_what_no_process_can_compile_is_left_to_the_caller(monkeypatch, capfd):
 def test_what_is_loaded_is_compiled():
     compile_now(checks.check)
     assert is_filled(checks.check)
+
+
+@needs_compiler
+def test_what_is_loaded_is_found_without_a_lock_that_an_interrupted_call_may_have_left_held(monkeypatch):
+    from streamgp.compiled import jit
+
+    sg.KRLST()
+    monkeypatch.setattr(jit, "global_compiler_lock", None)
+    sg.KRLST()
