@@ -127,13 +127,6 @@ def test_a_half_life_needs_a_time_column_and_a_model_that_forgets_by_it(table, t
         run(table, settings=SETTINGS | {"forgetting": "0.9"})
 
 
-def test_a_run_that_stops_at_its_second_row_says_that_one_is_kept(tmp_path):
-    source = tmp_path / "bad.csv"
-    source.write_text("x,y\n1,2\n1,inf\n" + "1,2\n" * 20)
-    with pytest.raises(RowsError, match="The run stopped there; the row before it is predicted and kept"):
-        Job(source, "y", model="KRLST", settings={"capacity": 8, "tune": False}).run()
-
-
 def test_times_before_any_that_can_be_read_are_the_first_one():
     from streamgp.tables.columns import Column, Schema
 
