@@ -417,7 +417,7 @@ def test_a_bad_row_of_the_new_file_is_named_by_its_line_there(tmp_path, followed
     followed.path.rename(tmp_path / "t.csv.1")
     written(followed.path, "x,y\n1,2\n3\n")
     told, first, bad = followed.rows(3)
-    assert (told[-9:], first, bad.line) == ("new file", "1", 3)
+    assert (told[-8:], first, bad.line) == ("new file", "1", 3)
 
 
 def test_a_followed_file_that_is_moved_away_is_waited_for(tmp_path, followed):
