@@ -56,7 +56,7 @@ def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
     assert_is_the_model(pipeline, X, y, times)
 
 
-@pytest.mark.parametrize(("unit", "start"), [(1, 0), (1, 1.7e9), (10**3, 1.7e9), (10**6, 1.7e9), (10**9, 1.7e9)])
+@pytest.mark.parametrize(("unit", "start"), [(1, 0), (10**9, 1.7e9)])
 def test_numbers_as_times_are_the_times_of_the_model(tmp_path, unit, start):
     rng = np.random.default_rng(3)
     times, x = np.cumsum(rng.integers(1, 5400, 120)), rng.uniform(-3, 3, 120)

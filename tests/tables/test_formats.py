@@ -413,6 +413,15 @@ def test_a_rotated_file_is_followed_into_the_new_one(tmp_path, followed, header)
     assert rest == (["11", "13"] if header else ["13"])
 
 
+def test_what_comes_to_the_old_file_while_it_is_replaced_is_read(tmp_path, followed, monkeypatch):
+    with open(followed.path, "a", buffering=1) as old:
+        followed.path.rename(tmp_path / "t.csv.1")
+        written(followed.path, "x,y\n9,10\n")
+        late = iter(["5,6\n"])
+        monkeypatch.setattr(followed.reader.source.stop, "wait", lambda _: old.write(next(late, "")))
+        assert followed.rows(3)[::2] == ["5", "9"]
+
+
 def test_a_bad_row_of_the_new_file_is_named_by_its_line_there(tmp_path, followed):
     followed.path.rename(tmp_path / "t.csv.1")
     written(followed.path, "x,y\n1,2\n3\n")
