@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import re
 import threading
@@ -12,16 +11,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from streamgp.cli.app import app
 from streamgp.job.forecast import BEYOND, Readings, forecast_table
 from streamgp.tables.formats import read_rows
 from streamgp.tables.source import RowsError
-
-
-def streamgp(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+from tests.cli.test_run import predictions, streamgp
 
 
 def rows_of(hours=24 * 8, seed=0):
@@ -36,18 +30,13 @@ def table(path, rows):
     return path
 
 
-def forecasts(path):
-    with open(path) as file:
-        return list(csv.DictReader(file))
-
-
 def test_quantiles_of_the_times_ahead_are_written(tmp_path):
     out, page = tmp_path / "forecast.csv", tmp_path / "forecast.html"
     source = table(tmp_path / "a.csv", rows_of())
     done = streamgp("forecast", source, "--target", "load", "--ahead", "6h", "--seasons", "1d", "--out", out,
                     "--quantiles", "0.9,0.1,0.5", "--report", page)  # fmt: skip
     assert done.exit_code == 0, done.stderr
-    found = forecasts(out)
+    found = predictions(out)
     assert list(found[0]) == ["issued", "time", "q0.1", "q0.5", "q0.9"]
     assert [row["time"] for row in found] == [f"2024-04-02 0{h}:00:00" for h in range(6)]
     assert {row["issued"] for row in found} == {"2024-04-01 23:00:00"}
@@ -133,7 +122,7 @@ def test_while_following_every_row_brings_a_forecast(tmp_path):
     rows = rows_of(30)
     with followed(tmp_path, rows[:28]) as add:
         add(rows[28:], 6)
-    found = forecasts(tmp_path / "f.csv")
+    found = predictions(tmp_path / "f.csv")
     assert [row["issued"] for row in found] == [rows[i][0] for i in (27, 27, 28, 28, 29, 29)]
 
 
@@ -191,7 +180,7 @@ def test_a_row_far_beyond_all_others_is_left_out_and_told(tmp_path):
     issued = forecast_table(
         str(table(tmp_path / "a.csv", rows)), "load", "2h", seasons=["1d"], out=tmp_path / "f.csv", tell=notes.append
     )
-    assert [row["time"] for row in forecasts(tmp_path / "f.csv")] == ["2024-04-02 00:00:00", "2024-04-02 01:00:00"]
+    assert [row["time"] for row in predictions(tmp_path / "f.csv")] == ["2024-04-02 00:00:00", "2024-04-02 01:00:00"]
     assert (
         "rows left out because their time is far beyond all others, such as 2106-02-07 06:28:15; check the clock: 1"
         in notes
@@ -272,7 +261,7 @@ def test_inputs_known_in_advance_come_from_another_table(tmp_path):
                     "--future", future, "--report", page)  # fmt: skip
     assert done.exit_code == 0, done.stderr
     truth = np.array([float(row[1]) for row in rows[-24:]])
-    assert np.abs([float(row["q0.5"]) for row in forecasts(out)] - truth).mean() < 4.0
+    assert np.abs([float(row["q0.5"]) for row in predictions(out)] - truth).mean() < 4.0
     assert f"inputs: weather; times ahead in {future}: 24 from its rows" in page.read_text()
     assert '"name":"inputs"' in page.read_text()
     assert "model: inputs, level, short memory, " in page.read_text()

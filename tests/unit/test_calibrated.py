@@ -192,17 +192,6 @@ def test_before_any_data_the_interval_is_the_models_own():
     )
 
 
-def test_missing_targets_change_no_interval():
-    X, y = wrong_model_data(400)
-    model = sg.Calibrated(sg.KRLST())
-    model.learn_many(X, y)
-    before = model.predict_one(X[0])
-    model.learn_many(X, np.full(400, np.nan))
-    after = model.predict_one(X[0])
-    assert (after.lower, after.upper, after.std) == (before.lower, before.upper, before.std)
-    assert model.calibration.rows == 400
-
-
 class Failing(sg.KRLST):
     """A model whose predictions are NaN for a while."""
 
