@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import json
 import re
 import threading
@@ -11,16 +11,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from streamgp.cli.app import app
 from streamgp.job.forecast import BEYOND, Readings, forecast_table
 from streamgp.tables.formats import read_rows
 from streamgp.tables.source import RowsError
-
-
-def streamgp(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+from tests.cli.test_run import predictions, streamgp
 
 
 def rows_of(hours=24 * 8, seed=0):
@@ -35,18 +30,13 @@ def table(path, rows):
     return path
 
 
-def forecasts(path):
-    with open(path) as file:
-        return list(csv.DictReader(file))
-
-
 def test_quantiles_of_the_times_ahead_are_written(tmp_path):
     out, page = tmp_path / "forecast.csv", tmp_path / "forecast.html"
     source = table(tmp_path / "a.csv", rows_of())
     done = streamgp("forecast", source, "--target", "load", "--ahead", "6h", "--seasons", "1d", "--out", out,
                     "--quantiles", "0.9,0.1,0.5", "--report", page)  # fmt: skip
     assert done.exit_code == 0, done.stderr
-    found = forecasts(out)
+    found = predictions(out)
     assert list(found[0]) == ["issued", "time", "q0.1", "q0.5", "q0.9"]
     assert [row["time"] for row in found] == [f"2024-04-02 0{h}:00:00" for h in range(6)]
     assert {row["issued"] for row in found} == {"2024-04-01 23:00:00"}
@@ -104,24 +94,35 @@ def test_zones_and_row_numbers_are_kept(tmp_path):
     np.testing.assert_array_equal(issued.forecast.times, 48.0 + np.arange(5))
 
 
-def test_while_following_every_row_brings_a_forecast(tmp_path):
-    rows = rows_of(30)
-    source, out, stop = table(tmp_path / "a.csv", rows[:28]), tmp_path / "f.csv", threading.Event()
-    job = threading.Thread(
-        target=forecast_table,
-        args=(str(source), "load", "2h"),
-        kwargs={"seasons": [], "out": out, "follow": True, "stop": stop},
-    )
+@contextlib.contextmanager
+def followed(folder, rows, **settings):
+    """Forecasts of two hours, of a table that grows: how to add rows and wait for so many lines of forecasts."""
+    source, out, stop = table(folder / "a.csv", rows), folder / "f.csv", threading.Event()
+    asked = {"seasons": [], "out": out, "follow": True, "stop": stop} | settings
+    job = threading.Thread(target=forecast_table, args=(str(source), "load", "2h"), kwargs=asked)
+
+    def add(more, lines):
+        with open(source, "a") as file:
+            file.write("".join(",".join(row) + "\n" for row in more))
+        end = time.monotonic() + 60
+        while not out.exists() or len(out.read_text().splitlines()) < 1 + lines:
+            assert time.monotonic() < end, f"{out} has fewer than {1 + lines} lines"
+            time.sleep(0.05)
+
     job.start()
     try:
-        _wait_for(out, 1 + 2)
-        with open(source, "a") as file:
-            file.write("".join(",".join(row) + "\n" for row in rows[28:]))
-        _wait_for(out, 1 + 6)
+        add([], 2)
+        yield add
     finally:
         stop.set()
         job.join(30)
-    found = forecasts(out)
+
+
+def test_while_following_every_row_brings_a_forecast(tmp_path):
+    rows = rows_of(30)
+    with followed(tmp_path, rows[:28]) as add:
+        add(rows[28:], 6)
+    found = predictions(tmp_path / "f.csv")
     assert [row["issued"] for row in found] == [rows[i][0] for i in (27, 27, 28, 28, 29, 29)]
 
 
@@ -130,23 +131,10 @@ def test_while_following_fill_values_are_left_out_and_a_zero_ends_logarithms(tmp
     y = np.exp(rng.normal(0, 1.0, 80))
     rows = [[row[0], f"{value:.4f}", "1"] for row, value in zip(rows_of(80), y, strict=True)]
     rows[70][1], rows[75][1] = "-99999999", "0"
-    source, out, stop, notes = table(tmp_path / "a.csv", rows[:60]), tmp_path / "f.csv", threading.Event(), []
-    made = []
-    job = threading.Thread(
-        target=forecast_table,
-        args=(str(source), "load", "2h"),
-        kwargs={"seasons": [], "out": out, "follow": True, "stop": stop, "tell": notes.append, "show": made.append},
-    )
-    job.start()
-    try:
-        _wait_for(out, 1 + 2)
+    notes, made = [], []
+    with followed(tmp_path, rows[:60], tell=notes.append, show=made.append) as add:
         assert made[0].forecaster.chosen.structure.log
-        with open(source, "a") as file:
-            file.write("".join(",".join(row) + "\n" for row in rows[60:]))
-        _wait_for(out, 1 + 2 * 21)
-    finally:
-        stop.set()
-        job.join(30)
+        add(rows[60:], 2 * 21)
     assert not made[-1].forecaster.chosen.structure.log
     assert "a target is not above 0, so that logarithms no longer do: the model is found anew: 0" in notes
     assert made[-1].readings.refused == 1
@@ -192,7 +180,7 @@ def test_a_row_far_beyond_all_others_is_left_out_and_told(tmp_path):
     issued = forecast_table(
         str(table(tmp_path / "a.csv", rows)), "load", "2h", seasons=["1d"], out=tmp_path / "f.csv", tell=notes.append
     )
-    assert [row["time"] for row in forecasts(tmp_path / "f.csv")] == ["2024-04-02 00:00:00", "2024-04-02 01:00:00"]
+    assert [row["time"] for row in predictions(tmp_path / "f.csv")] == ["2024-04-02 00:00:00", "2024-04-02 01:00:00"]
     assert (
         "rows left out because their time is far beyond all others, such as 2106-02-07 06:28:15; check the clock: 1"
         in notes
@@ -218,14 +206,6 @@ def test_a_pause_is_no_wrong_clock(tmp_path):
     readings, taken = readings_of(table(tmp_path / "a.csv", [*rows[: 24 * 8], *rows[-10:]]))  # ten rows after it
     readings.sort([taken])
     assert readings.counts[BEYOND] == 0
-
-
-def _wait_for(path, lines):
-    for _ in range(1200):
-        if path.exists() and len(path.read_text().splitlines()) >= lines:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{path} has fewer than {lines} lines")
 
 
 def test_what_cannot_be_forecast_is_refused(tmp_path):
@@ -281,7 +261,7 @@ def test_inputs_known_in_advance_come_from_another_table(tmp_path):
                     "--future", future, "--report", page)  # fmt: skip
     assert done.exit_code == 0, done.stderr
     truth = np.array([float(row[1]) for row in rows[-24:]])
-    assert np.abs([float(row["q0.5"]) for row in forecasts(out)] - truth).mean() < 4.0
+    assert np.abs([float(row["q0.5"]) for row in predictions(out)] - truth).mean() < 4.0
     assert f"inputs: weather; times ahead in {future}: 24 from its rows" in page.read_text()
     assert '"name":"inputs"' in page.read_text()
     assert "model: inputs, level, short memory, " in page.read_text()
@@ -315,23 +295,9 @@ def test_rows_of_the_future_that_do_not_fit_are_told(tmp_path):
 
 def test_while_following_the_table_of_the_future_is_read_anew(tmp_path):
     rows = with_weather(48)
-    source, out, stop = table(tmp_path / "a.csv", rows[:28]), tmp_path / "f.csv", threading.Event()
     future, found = weather(tmp_path / "w.csv", rows[28:30]), []
-    job = threading.Thread(
-        target=forecast_table,
-        args=(str(source), "load", "2h"),
-        kwargs={"seasons": [], "out": out, "follow": True, "stop": stop, "future": future}
-        | {"show": lambda issued: found.extend(issued.notes()[:1])},
-    )
-    job.start()
-    try:
-        _wait_for(out, 1 + 2)
+    with followed(tmp_path, rows[:28], future=future, show=lambda issued: found.extend(issued.notes()[:1])) as add:
         weather(tmp_path / "w.csv", rows[29:30])
-        with open(source, "a") as file:
-            file.write(",".join(rows[28]) + "\n")
-        _wait_for(out, 1 + 4)
-    finally:
-        stop.set()
-        job.join(30)
+        add(rows[28:29], 4)
     told = f"inputs: weather; times ahead in {future}:"
     assert found == [f"{told} 2 from its rows", f"{told} 1 from its rows, 1 beyond its last row, whose values stay"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -50,62 +48,6 @@ def test_rows_are_predicted_once_and_late_targets_are_learned(tmp_path):
     ):
         assert sentence in done.stderr
     assert "missing values" not in done.stderr
-
-
-@pytest.mark.parametrize("ending", ["ndjson", "parquet"])
-def test_tickets_are_read_and_written_in_every_format(tmp_path, ending):
-    if ending == "parquet":
-        pytest.importorskip("pyarrow")
-    lines = [line.split(",") for line in events(30)]
-    source, out = tmp_path / f"a.{ending}", tmp_path / f"o.{ending}"
-    rows = [
-        {"id": name, "x": float(x) if x else None, "kind": kind or None, "y": float(y) if y else None}
-        for name, x, kind, y in lines
-    ]
-    if ending == "parquet":
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        parquet.write_table(pa.Table.from_pylist(rows), source)
-    else:
-        source.write_text("".join(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n" for row in rows))
-    done = streamgp("run", source, "--out", out, *LATE)
-    assert done.exit_code == 0, done.stderr
-    if ending == "parquet":
-        found = parquet.read_table(out).to_pylist()
-    else:
-        found = [json.loads(line) for line in out.read_text().splitlines()]
-    table(tmp_path / "a.csv", events(30))
-    streamgp("run", tmp_path / "a.csv", "--out", tmp_path / "o.csv", *LATE)
-    expected = predictions(tmp_path / "o.csv")
-    assert [row["ticket"] for row in found] == [row["ticket"] for row in expected]
-    np.testing.assert_allclose([row["mean"] for row in found], [float(row["mean"]) for row in expected])
-
-
-def test_a_run_with_waiting_rows_in_two_parts_equals_one(tmp_path):
-    lines = events()
-    whole, part = table(tmp_path / "whole.csv", lines), table(tmp_path / "part.csv", lines[:60])
-    one = streamgp("run", whole, "--out", tmp_path / "one.csv", "--lags", 2, *LATE)
-    out, saved = tmp_path / "two.csv", tmp_path / "m.sgp"
-    streamgp("run", part, "--lags", 2, "--out", out, "--save", saved, *LATE)
-    table(part, lines)
-    done = streamgp("run", part, "--load", saved, "--out", out)
-    assert done.exit_code == 0, done.stderr
-    assert out.read_text() == (tmp_path / "one.csv").read_text()
-    late = next(line for line in one.stderr.splitlines() if line.startswith("late targets: "))
-    assert late in done.stderr
-    again = streamgp("run", part, "--load", saved, "--ticket-column", "x")
-    assert again.exit_code == 2
-    assert "was made with --ticket-column id, not x" in again.stderr
-
-
-def test_rows_expire_and_unknown_tickets_are_counted(tmp_path):
-    lines = [f"r{i},{i % 7},a," for i in range(20)] + ["r0,,,1.5", "r19,,,2.5", "r19,,,2.5", "other,,,3.5"]
-    words = streamgp("run", table(tmp_path / "a.csv", lines), "--set", "pending=5", *LATE).stderr
-    assert (
-        "late targets: 1 learned, 4 rows still waiting, 15 expired (keep more with --set pending=N), 3 rows ignored "
-        "(no target, or a ticket that is unknown, resolved or expired)"
-    ) in words
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from streamgp.job.report import write_report
 from streamgp.job.verdict import verdict
 from streamgp.tables.source import RowsError
 from streamgp.wrappers.surprise import CHANGES
-from tests.unit.test_alarms import SPIKES, with_spikes
 
 SETTINGS = {"alarms": "1/year", "tune": False, "warmup": 40, "drift": False, "capacity": 15}
 
@@ -103,28 +102,6 @@ def test_alarms_ahead_of_time_and_with_late_targets(table, tmp_path):
     late.write_text("\n".join(lines))
     asked = {"model": "KRLST", "settings": SETTINGS | {"alarms": 1e-3}, "ticket": "id", "inputs": ["x"]}
     assert 300 in [row for row, _ in Job(late, "y", **asked).run().pipeline.alarms]
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("model", ["auto", "KRLST"])
-def test_a_run_tells_spikes_however_large_they_are(model, tmp_path):
-    X, y = with_spikes()
-    source, out = tmp_path / "a.csv", tmp_path / "out.csv"
-    lines = (f"{a:.6f},{b:.6f},{target:.6f}" for (a, b), target in zip(X.tolist(), y.tolist(), strict=True))
-    source.write_text("a,b,y\n" + "\n".join(lines))
-    settings = {"alarms": 1e-3, "tune": False, "warmup": 200}
-    summary = Job(source, "y", model=model, settings=settings, out=out).run()
-    with open(out) as file:
-        rows = list(csv.DictReader(file))
-    for row in SPIKES:
-        assert rows[row]["alarm"] == "spike"
-        assert float(rows[row]["p_value"]) < 1e-3
-    told = [row - 1 for row, _ in summary.pipeline.alarms]
-    assert [row for row in told if row in SPIKES] == list(SPIKES)
-    assert len(told) <= len(SPIKES) + 3
-    assert summary.pipeline.refused.count == summary.pipeline.health["fill_values"] >= 1
-    notes = [note for note in summary.notes if "one row: 2.7e+04 observed" in note]
-    assert len(notes) == 1
 
 
 def test_a_rate_by_time_needs_a_time_column(table):

@@ -298,6 +298,7 @@ def test_lags_have_a_default_where_there_is_nothing_else():
         ({"model": "OESGP", "horizon": 3}, "OESGP keeps a memory of its inputs and cannot wait 3 rows for a target"),
         ({"lags": -1}, "lags must be a whole number of at least 0; got -1"),
         ({"horizon": -1}, "horizon must be a whole number of at least 0; got -1"),
+        ({"horizon": 10**9}, "horizon must be a whole number of at most 100000; got 1000000000"),
     ],
 )
 def test_what_cannot_be_run_is_refused(arguments, message):

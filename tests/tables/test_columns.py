@@ -102,6 +102,7 @@ def test_the_time_is_recognised_by_dates_or_by_its_name():
     y = ["1", "5", "2"]
     assert time_of(d=["1/1/11", "1/1/11", "1/2/11"], y=y) == "d"
     assert time_of(x=["1", "2", "4"], t=["0.1", "0.2", "0.35"], y=y) == "t"
+    assert recognize(chunk(d=["2024-01-01", "2024-01-02", "2024-01-03"], y=y), "y", ["d"]).inputs == ()
     assert time_of(t=["0.3", "0.2", "0.35"], y=y) == ""
     assert time_of(t=["1 s", "2 s", "4 s"], y=y) == ""
     assert time_of(x=["0.1", "0.2", "0.35"], y=y) == ""

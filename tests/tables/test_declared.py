@@ -36,8 +36,9 @@ def test_a_schema_says_what_columns_are():
     assert encoder.input_names[4:7] == ["mode=on", "mode=off", "mode=eco"]
     assert schema.column("note").note == "as declared"
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
-    plain = encoder.encode(chunk(t=[1.5, -999.0], code=["1", "1"], mode=["on", "on"], y=[1.0, 2.0]))
+    plain = encoder.encode(chunk(t=[1.5, -999.0], code=["1", "1"], mode=["on", "new"], y=[1.0, 2.0]))
     np.testing.assert_array_equal(plain.X[:, 0], [1.5, np.nan])
+    assert (encoder.joined, encoder.strangers) == ([], {"mode": 1})  # its levels are all that there are
 
 
 def test_what_was_recognized_can_be_declared_again(tmp_path):

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import re
 import sys
 import threading
 import time
+from itertools import islice
 
 import pytest
 
@@ -38,11 +41,11 @@ def written(path, text):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_rows_and_their_lines_do_not_depend_on_how_the_file_is_cut(tmp_path, monkeypatch, block, end):
     monkeypatch.setattr(source, "BLOCK", block)
-    text = end.join(["x,y", "1,2", "", '3,"a,b"', '5,"two', 'lines"', "7,8", ""])
+    text = end.join(["x,y", "1,2", "", '3,"a,b"', '5,"two', 'lines"', "ü,8", ""])
     path = tmp_path / "a.csv"
     path.write_bytes(text.encode())
     columns, lines, bad = everything(read_rows(path))
-    assert columns["x"] == ["1", "3", "5", "7"]
+    assert columns["x"] == ["1", "3", "5", "ü"]
     assert [value.replace("\r", "") for value in columns["y"]] == ["2", "a,b", "two\nlines", "8"]
     assert (lines, bad) == ([2, 4, 6, 7], [])
 
@@ -61,15 +64,35 @@ def test_without_names_the_columns_are_numbered(tmp_path):
     assert (columns, lines, reader.headless) == ({"1": ["1", "3"], "2": ["2.5", "4"]}, [1, 2], True)
 
 
-def test_compressed_and_marked_text_is_read(tmp_path):
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"\xef\xbb\xbfx,y\n1,2\n"))
-    assert everything(read_rows(path))[0] == {"x": ["1"], "y": ["2"]}
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_text_is_known_to_be_compressed_by_its_first_bytes(tmp_path, pack):
+    for name, text in (("a.csv", b"\xef\xbb\xbfx,y\n1,2\n"), ("a.ndjson.gz", b'{"x": "1", "y": "2"}')):
+        (tmp_path / name).write_bytes(pack(text))
+        assert everything(read_rows(tmp_path / name))[0] == {"x": ["1"], "y": ["2"]}
+
+
+def test_what_is_no_text_is_told_by_what_it_is(tmp_path):
+    path = tmp_path / "a.csv"
+    for data, message in (
+        (b"\x28\xb5\x2f\xfd\x24\x08A\0\0x,y\n", "is compressed with Zstandard; unpack it first: zstd -dc FILE |"),
+        (b"PK\x03\x04\x14\0\0\0\x08\0x,y\n", "is a zip archive or an Excel workbook; unpack it, or save"),
+        ("x,y\n1,2\n".encode("utf-16"), "is UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
+        ("x,y\n1,2\n".encode("utf-16-le"), "is UTF-16LE text"),
+        ("x,y\n1,2\n".encode("utf-16-be"), "is UTF-16BE text"),
+        ("x,y\n1,2\n".encode("utf-32"), "is UTF-32 text"),
+        ("größe,y\n1,2\n".encode("latin-1"), "line 1 of .* is not UTF-8 text; if it is Latin-1, convert"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is binary data, not text; give a CSV, NDJSON or Parquet file"),
+        (bytes(range(256)) * 3, "is binary data, not text"),
+        (bytes(5000), "is binary data, not text"),
+    ):  # fmt: skip
+        path.write_bytes(data)
+        with pytest.raises(RowsError, match=message):
+            everything(read_rows(path))
 
 
 def test_a_malformed_row_is_named_with_its_line_and_the_others_are_read(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_bytes(b'x,y\n1,2\n3\n4,5\n6,\xff\n7,"8"9\n10,11\n')
+    path.write_bytes(b'x,y\n1,2\n3\n4,5\n6,\xff\n7,"8"9\n10,11\nx,y\n')
     columns, lines, bad = everything(read_rows(path))
     assert (columns["x"], lines) == (["1", "4", "10"], [2, 4, 7])
     assert bad[0] == BadRow(3, "has 1 value, expected 2 as in the first line: '3'")
@@ -77,6 +100,7 @@ def test_a_malformed_row_is_named_with_its_line_and_the_others_are_read(tmp_path
     assert "is not UTF-8 text; if it is Latin-1, convert the file: iconv" in bad[1].reason
     assert bad[2].line == 6
     assert "cannot be read as CSV" in bad[2].reason
+    assert bad[3] == BadRow(8, "repeats the header")
 
 
 @pytest.mark.parametrize(
@@ -100,11 +124,26 @@ def test_a_quote_that_stays_open_is_noticed_before_the_end(tmp_path, monkeypatch
         everything(read_rows(written(tmp_path / "a.csv", text)))
 
 
+def test_a_line_without_end_is_refused_before_the_memory_is_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "LONGEST_LINE", 1 << 18)
+    with pytest.raises(RowsError, match="line 3: no end of the line within 0 MiB; expected one row a line"):
+        everything(read_rows(written(tmp_path / "a.csv", "x,y\n1,2\n" + "7" * (1 << 19))))
+
+
+def test_too_many_columns_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="the table has 5001 columns; the limit is 5000. Keep those you need, for ex"):
+        everything(read_rows(written(tmp_path / "a.csv", ",".join(f"c{i}" for i in range(5001)) + "\n")))
+
+
 def test_what_cannot_be_opened_is_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "a.ndjson.gz").write_bytes(gzip.compress(json.dumps({"x": 1}).encode()))
     for name, options, message in (
         ("none.csv", {}, "there is no file"),
         ("none.parquet", {}, "there is no file"),
+        (".", {}, "cannot be read: Is a directory; give a CSV, NDJSON or Parquet file"),
+        ("a" * 300, {}, "cannot be read: File name too long"),
+        ("loop", {}, "cannot be read: Too many levels of symbolic links"),
         ("a", {"format": "xml"}, "format must be 'csv', 'ndjson' or 'parquet'; got 'xml'"),
         ("a.ndjson.gz", {"follow": True}, "is compressed and cannot be followed"),
     ):
@@ -114,10 +153,11 @@ def test_what_cannot_be_opened_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.ndjson", "a.unknown"])
 def test_json_lines_may_miss_values_and_name_bad_lines(tmp_path, name):
-    assert everything(read_rows(written(tmp_path / name, '{x\n{"x": 1}\n'))) == (
+    nested = '{"x": %s}' % ("[" * 100_000 + "]" * 100_000)
+    assert everything(read_rows(written(tmp_path / name, f'{{x\n{{"x": 1}}\n{nested}\n'))) == (
         {"x": [1]},
         [2],
-        [BadRow(1, "is not a JSON object: '{x'")],
+        [BadRow(1, "is not a JSON object: '{x'"), BadRow(3, "is nested too deeply for a row")],
     )
     text = '{"x": 1, "y": "b"}\n{"y": null}\n[1]\n\n{"x": 2.5, "z": 1}\n{"x"\n'
     columns, lines, bad = everything(read_rows(written(tmp_path / name, text)))
@@ -327,16 +367,88 @@ def test_a_file_that_grows_is_followed_until_it_is_told_to_stop(tmp_path, monkey
     assert (columns, lines) == ({"x": ["1", "3", "5", "7"], "y": ["2", "4", "6", "8"]}, [2, 3, 4, 5])
 
 
-def test_a_followed_file_that_shrinks_is_refused(tmp_path, monkeypatch):
+class Followed:
+    """A followed file, whose rows have been read."""
+
+    def __init__(self, path):
+        self.path, self.reader = written(path, "x,y\n1,2\n3,4\n"), read_rows(path, follow=True)
+        self._chunks = self.reader.chunks()
+        assert self.rows(2) == ["1", "3"]
+
+    def rows(self, n):
+        """The next rows, of the first column, or what comes instead."""
+        found = []
+        for chunk in islice(self._chunks, 500):
+            found += [*([chunk.news] if chunk.news else []), *chunk.columns.get("x", []), *chunk.bad]
+            if len(found) >= n:
+                break
+        return found
+
+    def add(self, text):
+        with open(self.path, "a") as file:
+            file.write(text)
+
+
+@pytest.fixture
+def followed(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "POLL", 0.01)
-    path = written(tmp_path / "a.csv", "x,y\n1,2\n3,4\n")
-    reader = read_rows(path, follow=True)
-    chunks = reader.chunks()
-    next(chunks)
-    path.write_text("x,y\n")
+    one = Followed(tmp_path / "t.csv")
+    yield one
+    one.reader.close()
+
+
+@pytest.mark.parametrize("header", ["x,y\n", ""])
+def test_a_rotated_file_is_followed_into_the_new_one(tmp_path, followed, header):
+    path = followed.path
+    with open(path, "a") as old:
+        path.rename(tmp_path / "t.csv.1")
+        path.touch()
+        old.write("5,6\n7,8")  # by whoever has it open still; the last line has no end
+    assert followed.rows(1) == ["5"]
+    written(path, header + "9,10\n")
+    assert followed.rows(3) == [f"{path} was replaced; continuing at the first line of the new file", "7", "9"]
+    followed.add("11,12\n")
+    assert followed.rows(1) == ["11"]
+    position = followed.reader.position(2)
+    followed.add("13,14\n")
+    rest = everything(read_rows(path, after=position, names=["x", "y"]))[0]["x"]
+    assert rest == (["11", "13"] if header else ["13"])
+
+
+def test_what_comes_to_the_old_file_while_it_is_replaced_is_read(tmp_path, followed, monkeypatch):
+    with open(followed.path, "a", buffering=1) as old:
+        followed.path.rename(tmp_path / "t.csv.1")
+        written(followed.path, "x,y\n9,10\n")
+        late = iter(["5,6\n"])
+        monkeypatch.setattr(followed.reader.source.stop, "wait", lambda _: old.write(next(late, "")))
+        assert followed.rows(1) == ["5"]
+        assert followed.rows(2)[1] == "9"
+
+
+def test_a_bad_row_of_the_new_file_is_named_by_its_line_there(tmp_path, followed):
+    followed.path.rename(tmp_path / "t.csv.1")
+    written(followed.path, "x,y\n1,2\n3\n")
+    told, first, bad = followed.rows(3)
+    assert (told[-8:], first, bad.line) == ("new file", "1", 3)
+
+
+def test_a_followed_file_that_is_moved_away_is_waited_for(tmp_path, followed):
+    followed.path.rename(tmp_path / "t.csv.1")
+    assert followed.rows(1) == [f"{followed.path} was moved; waiting for a new file"]
+    (tmp_path / "t.csv.1").rename(followed.path)  # and back
+    followed.add("5,6\n")
+    assert followed.rows(1) == ["5"]
+
+
+def test_a_followed_file_that_is_deleted_or_shrinks_is_refused(tmp_path, followed):
+    written(followed.path, "x,y\n")
     with pytest.raises(RowsError, match="had 12 bytes and now has 4: it shrank while being followed"):
-        list(chunks)
-    reader.close()
+        followed.rows(1)
+    other = Followed(tmp_path / "u.csv")
+    other.path.unlink()
+    with pytest.raises(RowsError, match="u.csv was deleted while being followed; the rows before are kept. Resume wi"):
+        other.rows(1)
+    other.reader.close()
 
 
 @pytest.mark.parametrize(

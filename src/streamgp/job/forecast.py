@@ -165,10 +165,6 @@ class Readings:
             return f"{time:.15g}"
         return self._written.shown(time)
 
-    def midnight(self, time: float) -> float:
-        """The beginning of the day of a time, where times are dates."""
-        return self._written.date(time).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-
     def notes(self) -> list[str]:
         """What was read, and what was wrong with it."""
         column = self.schema.time

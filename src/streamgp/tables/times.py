@@ -33,13 +33,9 @@ class Written(NamedTuple):
             zone = UTC
         return cls(zone, next((mark for mark in "T " if mark in text), separator))
 
-    def date(self, seconds: float) -> datetime:
-        """The date so many seconds after 1970 began in UTC, on the clock of the zone."""
-        return datetime.fromtimestamp(seconds, self.zone or UTC)
-
     def shown(self, seconds: float) -> str:
-        """This date, to the second."""
-        date = self.date(seconds)
+        """The date so many seconds after 1970 began in UTC, on the clock of the zone, to the second."""
+        date = datetime.fromtimestamp(seconds, self.zone or UTC)
         return (date if self.zone else date.replace(tzinfo=None)).isoformat(self.separator, "seconds")
 
 

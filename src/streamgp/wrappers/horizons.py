@@ -47,7 +47,6 @@ class CalibratedForecasts(Mapped):
         ((10,), True)
     """
 
-    _taken: np.ndarray  # (1,) rows so far
     # Forecasts that wait, each in the place of its origin modulo steps: the row after which it was issued, or -1, and
     # for which rows it is: their numbers, or with a kernel over time their times.
     _origins: np.ndarray
@@ -72,24 +71,20 @@ class CalibratedForecasts(Mapped):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        taken = 0 if self._d is None else int(self._taken[0])  # rows may have come, but no target
         super()._start(d, p)
         self._trackers = self._trackers.clone()
         self._trackers._prepare(Shape(1, self._steps * p, scalar=False, certain=True))
-        self._taken = np.array([taken], dtype=np.int64)
         self._origins = np.full(self._steps, -1, dtype=np.int64)
         self._due = np.full((self._steps, self._steps), -np.inf)
         self._waiting = np.zeros((self._steps, self._steps, ISSUED, p))
         self._judged = np.zeros((2, self._steps))
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        own = {"taken": self._taken, "origins": self._origins, "due": self._due}
-        own |= {"waiting": self._waiting, "judged": self._judged}
+        own = {"origins": self._origins, "due": self._due, "waiting": self._waiting, "judged": self._judged}
         return own | {f"trackers.{name}": array for name, array in self._trackers._arrays().items()}
 
     def _check_restored(self) -> None:
-        require("taken", self._taken, at_least=0)
-        require("origins", self._origins, at_least=-1, at_most=int(self._taken[0]))
+        require("origins", self._origins, at_least=-1, at_most=self.rows_seen)
         require("due", np.where(np.isinf(self._due), 0.0, self._due))
         require("judged", self._judged, at_least=0)
         check_numbers(self._trackers)
@@ -114,13 +109,12 @@ class CalibratedForecasts(Mapped):
                 break  # no forecast reaches this row
             if kind & LEARN:
                 self._judge(name, Y[row])
-        self._taken[0] += len(taken)
         return columns
 
     def _names_of_rows(self, n: int, conditions: Maybe) -> FloatArray:
         """By what forecasts know the rows that come next: their numbers, or with a kernel over time their times."""
         if (moment := self._within._moment) is None:
-            return np.asarray(self._taken[0] + np.arange(float(n)))
+            return np.asarray(self.rows_seen + np.arange(float(n)))
         times = np.full(n, np.nan) if conditions is None else conditions[:, TIME].copy()
         for t in np.flatnonzero(np.isnan(times)):
             times[t] = (moment if t == 0 else moment._replace(seen=times[t - 1])).one_later
@@ -163,7 +157,7 @@ class CalibratedForecasts(Mapped):
         """
         raw = self._raw_forecast(steps, X, feedback, trajectories, seed)
         prediction = self._calibrated(raw)
-        row, due, n = int(self._taken[0]), self._rows_ahead(steps), min(len(raw.mean), self._steps)
+        row, due, n = self.rows_seen, self._rows_ahead(steps), min(len(raw.mean), self._steps)
         place = row % self._steps
         self._origins[place], self._due[place, n:], self._waiting[place, n:] = row, -np.inf, 0.0
         self._due[place, :n] = due[:n]
@@ -176,7 +170,7 @@ class CalibratedForecasts(Mapped):
         moment = self._within._moment
         if not isinstance(steps, int | np.integer):
             return inputs.times(steps, len(steps), many=True)
-        return np.asarray(self._taken[0] + np.arange(float(steps)) if moment is None else moment.next(steps))
+        return np.asarray(self.rows_seen + np.arange(float(steps)) if moment is None else moment.next(steps))
 
     def _raw_forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
         """What the model within forecasts, (n, p) each."""
