@@ -192,6 +192,17 @@ def test_before_any_data_the_interval_is_the_models_own():
     )
 
 
+def test_missing_targets_change_no_interval():
+    X, y = wrong_model_data(400)
+    model = sg.Calibrated(sg.KRLST())
+    model.learn_many(X, y)
+    before = model.predict_one(X[0])
+    model.learn_many(X, np.full(400, np.nan))
+    after = model.predict_one(X[0])
+    assert (after.lower, after.upper, after.std) == (before.lower, before.upper, before.std)
+    assert model.calibration.rows == 400
+
+
 class Failing(sg.KRLST):
     """A model whose predictions are NaN for a while."""
 
@@ -259,6 +270,24 @@ def test_coverage_and_width_are_those_of_the_intervals_given():
 
 
 # Late targets.
+
+
+def test_of_a_late_target_the_prediction_that_was_issued_counts():
+    X, y = wrong_model_data(600)
+    model, prompt = (sg.Delayed(sg.Calibrated(sg.KRLST()), pending=20) for _ in range(2))
+    waiting, inside = [], []
+    for t in range(600):
+        if t >= 12:
+            target, issued = waiting.pop(0)
+            model.resolve(issued.ticket, target)
+            inside.append(issued.lower <= target <= issued.upper)
+        waiting.append((y[t], model.issue(X[t])))
+        prompt.resolve(prompt.issue(X[t]).ticket, y[t])
+    assert model.inner.coverage == pytest.approx(np.mean(inside), abs=1e-12)
+    direct = sg.Calibrated(sg.KRLST())
+    direct.learn_many(X, y)
+    assert prompt.inner.coverage == direct.coverage
+    np.testing.assert_allclose(prompt.predict_one(X[0]).interval(), direct.predict_one(X[0]).interval(), rtol=1e-9)
 
 
 # The prediction.
@@ -417,6 +446,24 @@ def test_the_tails_and_their_evidence_can_be_read():
     assert all(tail.xi > 0.2 for tail in heavy.tails)
 
 
+def test_some_rows_of_a_calibrated_prediction_are_one():
+    X, y = wrong_model_data(50)
+    p = sg.Calibrated(sg.KRLST()).track(X, y)
+    assert p[3].interval() == (p.lower[3], p.upper[3])
+    assert p[3].raw.mean == p.mean[3]
+    assert isinstance(p[3].mean, float)
+    np.testing.assert_array_equal(p[10:20].upper, p.upper[10:20])
+    assert len(p[10:20]) == 10
+
+
+def test_one_row_and_no_rows_are_calibrated_predictions_too():
+    model = sg.Calibrated(sg.KRLST())
+    assert isinstance(model.predict_one([1.0]), sg.CalibratedPrediction)
+    assert isinstance(model.track(np.empty((0, 1)), np.empty(0)), sg.CalibratedPrediction)
+    model.learn_one([1.0], [2.0, 3.0])
+    assert model.predict_one([1.0]).lower.shape == model.predict_one([1.0]).raw.mean.shape == (2,)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -433,6 +480,17 @@ def test_the_tails_and_their_evidence_can_be_read():
 def test_settings_are_checked(settings, message):
     with pytest.raises(ValueError, match=message):
         sg.Calibrated(sg.KRLST(), **settings)
+
+
+def test_a_model_that_has_learned_is_refused():
+    model = sg.KRLST()
+    model.learn_one(1.0, 2.0)
+    with pytest.raises(
+        ValueError, match="must have learned nothing, because Calibrated needs every row .* seen 1 rows"
+    ):
+        sg.Calibrated(model)
+    with pytest.raises(TypeError, match="model must be a stream model"):
+        sg.Calibrated(3)
 
 
 @pytest.mark.parametrize(
@@ -463,6 +521,25 @@ def test_a_row_in_one_compiled_call_equals_track(model):
         single.learn_one(x, target)
     assert single.health == model.health
     np.testing.assert_allclose(single.predict_one(X[0]).std, model.predict_one(X[0]).std, rtol=1e-12)
+
+
+def test_a_row_that_is_refused_in_one_compiled_call_changes_nothing():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 2))
+    model = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=10), warmup=20))
+    model.learn_many(X, X.sum(axis=1))
+    before = model.to_bytes()
+    for x, y, sentence in (
+        ([np.nan, 1.0], 0.0, "x has"),
+        ([0.0, np.inf], 0.0, "x has"),
+        ([0.0, 1.0], np.inf, "y has inf"),
+        ([0.0], 0.0, "x must have 2 columns"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            model.learn_one(np.array(x), y)
+    with pytest.raises(ValueError, match="x has"):
+        model.predict_one(np.array([np.nan, 0.0]))
+    assert model.to_bytes() == before
 
 
 # Targets that come several rows late.
@@ -552,6 +629,15 @@ def test_intervals_cover_ahead_of_time_from_the_first_errors_on() -> None:
     assert np.mean(first) > 0.85
     assert 0.88 < np.mean(later) < 0.92
     assert min(later) > 0.86
+
+
+def test_a_copy_of_a_model_ahead_of_time_goes_on_bit_for_bit() -> None:
+    y, none = random_walk(200, 3), np.empty((100, 0))
+    model = sg.Ahead(sg.Calibrated(sg.Lagged(sg.SeasonalValue(1), lags=1)), horizon=5)
+    model.learn_many(none, y[:100])
+    twin = model.copy()
+    for ours, theirs in zip(model.track(none, y[100:]).interval(), twin.track(none, y[100:]).interval(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(("fill", "row"), [(3.4e38, 0), (1e30, 0), (-9999.0, 3), (-9999.0, 20)])

@@ -202,6 +202,18 @@ def test_resolving_returns_what_was_issued():
             np.testing.assert_array_equal(getattr(p, part), np.broadcast_to(getattr(expected, part), p.mean.shape))
 
 
+def test_delayed_within_delayed_is_judged_by_what_was_issued():
+    X, Y = stream(1)
+    build = lambda: sg.Calibrated(sg.Standardize(sg.KRLST()))  # noqa: E731
+    once, twice = sg.Delayed(build()), sg.Delayed(sg.Delayed(build()))
+    for model in (once, twice):
+        for x in X[:20]:
+            model.issue(x)
+        for ticket in shuffled(20).tolist():
+            model.resolve(ticket, Y[ticket])
+    assert twice.inner.inner.to_bytes() == once.inner.to_bytes()
+
+
 def test_calibration_counts_what_was_issued():
     X, Y = stream(1)
     model = sg.Delayed(sg.Calibrated(sg.KRLST(noise=1e-4), level=0.8))

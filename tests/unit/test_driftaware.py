@@ -313,6 +313,16 @@ def false_alarm(n=900, at=600):
     return X, y
 
 
+def test_the_row_after_an_alarm_is_predicted_by_the_model_that_did_not_forget():
+    X, y = false_alarm()
+    model, alone = sg.DriftAware(weighted()), weighted()
+    p, calm = model.track(X, y), alone.track(X, y)
+    row = model.events[0].row + 1
+    assert 600 < row < 625
+    assert p.mean[row] == pytest.approx(calm.mean[row], abs=1e-10)
+    assert p.variance[row] == pytest.approx(calm.variance[row], abs=1e-10)
+
+
 def test_a_false_alarm_adds_next_to_nothing_to_the_squared_error():
     X, y = false_alarm()
     model, alone = sg.DriftAware(weighted()), weighted()
@@ -419,6 +429,31 @@ def test_during_the_warm_up_of_standardize_nothing_is_watched():
     assert all(event.row >= 250 for event in model.events)
 
 
+def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
+    X, y = switching(900)
+    model = sg.DriftAware(sg.KRLST(capacity=20), trial=50)
+    model.learn_many(X[:290], y[:290])
+    before = model.to_bytes()
+    taken = []
+
+    def interrupted(*args):
+        if len(taken) == 40:
+            raise KeyboardInterrupt
+        taken.append(args)
+        return sg.DriftAware._some(model, *args)
+
+    monkeypatch.setattr(model, "_some", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_many(X[290:], y[290:])
+    monkeypatch.undo()
+    assert model.to_bytes() == before
+    whole = sg.DriftAware(sg.KRLST(capacity=20), trial=50)
+    whole.learn_many(X, y)
+    model.learn_many(X[290:], y[290:])
+    assert model.to_bytes() == whole.to_bytes()
+    assert whole.events
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -433,6 +468,11 @@ def test_during_the_warm_up_of_standardize_nothing_is_watched():
 def test_settings_are_checked(settings, message):
     with pytest.raises(ValueError, match=message):
         sg.DriftAware(sg.KRLST(), **settings)
+
+
+def test_batches_are_refused():
+    with pytest.raises(ValueError, match="looks at every row before it is learned: use batch=1"):
+        sg.DriftAware(sg.Standardize(sg.RecursiveGP([[0.0], [1.0]], batch=4)))
 
 
 def test_a_snapshot_with_an_impossible_phase_is_refused():

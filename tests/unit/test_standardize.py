@@ -58,6 +58,16 @@ def test_it_is_the_model_on_rows_in_the_units_of_the_warm_up(name, rows):
         np.testing.assert_allclose(said(model, x), expected(x), rtol=1e-8)
 
 
+def test_the_model_within_is_bit_for_bit_the_native_one():
+    model, native = sg.Standardize(sg.KRLST(capacity=30), warmup=50), sg.KRLST(capacity=30)
+    model.learn_many(X, Y)
+    s = model.scaling
+    native.learn_many((X - s.input_shift) / s.input_scale, ((Y - s.target_shift) / s.target_scale)[:, None])
+    arrays = all_arrays(model)
+    for key, array in native._arrays().items():
+        np.testing.assert_array_equal(arrays[f"inner.{key}"], array, err_msg=key)
+
+
 def test_the_units_are_those_of_the_warm_up_and_stay():
     model = sg.Standardize(sg.KRLST(capacity=10), warmup=100)
     model.learn_many(X[:99], Y[:99])
@@ -125,6 +135,13 @@ def test_a_column_that_changes_after_the_warm_up_does_so_in_its_own_units():
     p = model.track(np.column_stack([X, flag]), Y + 300.0 * flag)
     assert np.all(np.isfinite(p.mean))
     assert np.sqrt(np.mean((p.mean - Y - 300.0 * flag)[250:] ** 2)) < 60.0
+
+
+def test_constant_targets_are_safe():
+    model = sg.Standardize(sg.KRLST(), warmup=50)
+    p = model.track(X, np.full(N, 12.5))
+    np.testing.assert_array_equal(p.mean[1:], 12.5)
+    assert np.all(np.isinf(p.std))  # no scale is known
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e9, 1e-9])
@@ -300,6 +317,15 @@ def test_relevance_and_health_are_those_of_the_model_within():
 
 
 # Settings.
+
+
+def test_settings_reach_into_the_model_within():
+    model = sg.Standardize(sg.KRLST()).set_params(model__capacity=7, warmup=9, model__kernel=sg.Matern(1.5))
+    assert repr(model) == "Standardize(model=KRLST(kernel=Matern(order=1.5), capacity=7), warmup=9)"
+    model.set_params(model__kernel__lengthscale=2.0)
+    assert model.get_params(deep=True)["model__kernel__lengthscale"] == 2.0
+    model.learn_many(X, Y)
+    assert model.size == 7
 
 
 def test_nobody_else_holds_the_model_within():

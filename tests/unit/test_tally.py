@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streamgp.contract.tally import Buckets, counted, scored
+from streamgp.evaluate import metrics
 
 
 def test_scores_are_the_means_over_rows_with_a_target_and_a_mean():
@@ -30,6 +31,10 @@ def test_scores_of_no_rows_and_of_missing_parts_are_nan():
     found = scored(counted(np.array([1.0]), np.array([2.0])).sum(axis=0))
     assert (found.rows, found.rmse, found.coverage) == (1.0, 1.0, 0.0)
     assert np.isnan([found.width, found.log_density]).all()
+
+
+def test_a_metric_of_a_mean_that_is_missing_is_missing():
+    assert np.isnan(metrics.rmse([1.0, 2.0], [1.0, np.nan]))
 
 
 @pytest.mark.parametrize("rows", [7, 8, 9, 100])

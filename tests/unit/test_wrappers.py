@@ -141,6 +141,20 @@ def test_prequential_scores_of_two_outputs_and_of_models_without_a_variance():
     assert blind.windows.size == 0
 
 
+def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    encoder = sg.TrainedEncoder("gru", inputs=3, depth=3, units=4, weights=0.3 * rng.normal(size=12 * 9))
+    model = sg.Encoded(encoder, model=[sg.KRLST(capacity=8), Stopped()])
+    model.learn_many(X[:4], Y[:4])
+    before = model.to_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_many(X[4:], Y[4:])
+    assert model.to_bytes() == before
+    model.learn_many(X[4:8], Y[4:8])
+    assert model.rows_seen == 8
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_target_that_one_output_refuses_is_learned_by_none(rows):
     rng = np.random.default_rng(0)
@@ -152,6 +166,16 @@ def test_a_target_that_one_output_refuses_is_learned_by_none(rows):
     Y[rows - 1, 1] = 1e200
     with pytest.raises(ValueError, match="beyond 1e\\+150"):
         model.learn_many(X[:rows], Y[:rows])
+    assert model.to_bytes() == before
+
+
+def test_a_late_target_that_one_output_refuses_is_learned_by_none():
+    model = sg.Delayed(sg.Encoded(encoder(), model=[sg.KRLST(capacity=8), sg.KRLST(capacity=8)]))
+    model.learn_many(np.eye(3), np.eye(3)[:, :2])
+    model.issue([0.5, 0.0, 0.0])
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="beyond 1e\\+150"):
+        model.resolve(3, [1.0, 1e200])
     assert model.to_bytes() == before
 
 
