@@ -10,7 +10,7 @@ from streamgp.contract import passing
 from streamgp.contract.conditions import TIME
 from streamgp.fleet import alarms
 from streamgp.fleet.alarms import Watch, discoveries, e_discoveries, level_of
-from tests.fleet.recipes import RECIPES, TIMED, dense
+from tests.fleet.recipes import RECIPES, dense
 
 
 def rows(n, size, seed=0):
@@ -204,23 +204,6 @@ def test_a_spike_leaves_a_model_almost_as_it_was_unless_all_rows_count_alike(mon
     assert far[1] > 1e3
 
 
-# Those with a variance, and no batch of rows that is learned together.
-JUDGED = [
-    name
-    for name in sorted(RECIPES.keys() - TIMED)
-    if name not in ("KRLST", "IRFRR", "RLSESN", "KRLS, least squares", "RecursiveGP")
-]
-
-
-@pytest.mark.parametrize("name", ["KRLST", *(pytest.param(name, marks=pytest.mark.more) for name in JUDGED)])
-def test_while_there_is_no_spike_discounting_changes_nothing(name):
-    X, Y = dense(np.random.default_rng(9), 12, 4)
-    fleets = [sg.Fleet(RECIPES[name](), size=4, alarms=0.1, discount_spikes=flag) for flag in (True, False)]
-    p, q = (fleet.track(X, Y) for fleet in fleets)
-    assert np.array_equal(p.mean, q.mean)
-    assert all(fleets[0].model(i).to_bytes() == fleets[1].model(i).to_bytes() for i in range(4))
-
-
 def test_a_call_that_raises_leaves_alarms_as_they_were():
     X, Y = rows(40, 3)
     fleet = sg.Fleet(sg.DriftAware(sg.KRLST(capacity=8)), size=3, alarms=0.1)
@@ -251,24 +234,6 @@ def test_late_targets_are_judged_as_those_that_come_with_their_rows(recipe):
     assert str(tracked.alarm[200, 7]) == "spike"
 
 
-def test_late_targets_of_a_fleet_are_judged_as_they_were_predicted():
-    X, Y = rows(202, 8)
-    late = fleet_of(8, alarms=0.01, pending=20)
-    late.learn_many(X[:200], Y[:200])
-    first, second = (late.issue(X[t], ids=np.arange(8)).ticket for t in (200, 201))
-    before = late.predict_many(X[201]).mean
-    Y[200, 1] += 5.0
-    late.resolve(second, Y[201])
-    late.resolve(first[::-1], Y[200][::-1])
-    assert told(late)[-1] == (1, 200, "spike")
-    np.testing.assert_allclose(late.predict_many(X[201]).mean, before, atol=0.05)  # not taken as truth
-    plain = fleet_of(8, alarms=0.01, pending=20, discount_spikes=False)
-    plain.learn_many(X[:200], Y[:200])
-    ticket = plain.issue(X[200]).ticket
-    plain.resolve(ticket, Y[200])
-    assert told(plain)[-1] == (1, 200, "spike")
-
-
 def test_one_wrong_time_stamp_does_not_change_the_budget_of_a_fleet():
     rng = np.random.default_rng(6)
     size, ticks = 50, 1500
@@ -287,16 +252,6 @@ def test_one_wrong_time_stamp_does_not_change_the_budget_of_a_fleet():
     assert 60 <= counts["right"] <= 180  # 2 a day for 58 days
     # A wrong one counts as a hundred hours of 1500, most at the beginning: not as 50 years.
     assert all(abs(count - counts["right"]) <= 0.25 * counts["right"] for count in counts.values()), counts
-
-
-def test_a_model_with_more_lengthscales_than_those_of_the_fleet_gets_a_sentence():
-    fleet = sg.Fleet(sg.KRLST(capacity=5), size=2, lengthscale=np.ones(2))
-    before = fleet.to_bytes()
-    with pytest.raises(ValueError, match=r"have 1 lengthscale each; got a model with 2. Build the fleet with lengthsc"):
-        fleet.replace(0, sg.KRLST(capacity=5, lengthscale=np.array([1.0, 2.0])))
-    assert fleet.to_bytes() == before
-    fleet.replace(1, sg.KRLST(capacity=5, lengthscale=3.0))
-    assert fleet.model(1).get_params()["lengthscale"] == 3.0
 
 
 def test_what_cannot_be_judged_gets_a_sentence():

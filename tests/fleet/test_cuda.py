@@ -8,7 +8,7 @@ from streamgp.cuda import exchange
 from streamgp.fleet.devices import no_gpu
 from tests.fleet.settings import differences
 from tests.fleet.test_equality import COMPILED, made, walk
-from tests.fleet.test_gpu_source import RECIPES, WRAPPED, rows
+from tests.fleet.test_gpu_source import RECIPES, rows
 from tests.fleet.walk import SIZE, assert_close
 
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
@@ -89,18 +89,6 @@ def test_120_random_settings_are_predicted_as_on_the_cores():
         if not (mean < 1e-8 and variance < 1e-8):
             worst[seed] = mean, variance
     assert worst == {}
-
-
-@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "both", "inside out"])
-def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name):
-    X, Y = rows(60, 30)
-    X, Y, time = 1e3 + 50.0 * X, 300.0 - 7.0 * Y, np.arange(60.0)
-    gpu, cores = (sg.Fleet(WRAPPED[name](), size=30, device=device) for device in ("cuda", "cpu"))
-    for part in (slice(0, 5), *(slice(t, t + 1) for t in range(5, 20)), slice(20, 60)):
-        p, q = (fleet.track(X[part], Y[part], time=time[part]) for fleet in (gpu, cores))
-        np.testing.assert_allclose(p.mean, q.mean, rtol=1e-8)
-        np.testing.assert_allclose(p.interval(), q.interval(), rtol=1e-8)
-    np.testing.assert_allclose(gpu.model(3).predict_many(X[0]).mean, cores.model(3).predict_many(X[0]).mean, rtol=1e-7)
 
 
 # Of each loop, and of what has text of its own in it.

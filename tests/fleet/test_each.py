@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.fleet import holder
-from tests.fleet.recipes import OTHERS, dense
-from tests.fleet.walk import Walk, states
+from tests.fleet.recipes import dense
+from tests.fleet.walk import Walk
 
 SIZE = 3
-
-
-def singles(name, count=SIZE):
-    return [OTHERS[name]() for _ in range(count)]
 
 
 def test_rows_without_columns_and_before_the_first_target():
@@ -73,18 +68,6 @@ def test_one_model_that_fails_leaves_all_models_as_they_were(monkeypatch):
     fleet.resolve(tickets[:3], [1.0, 2.0, 3.0])
 
 
-def test_broken_models_of_any_kind_start_again():
-    fleet = sg.Fleet(sg.DriftAware(sg.SOGP(capacity=5)), size=SIZE)
-    fleet.track(*dense(np.random.default_rng(8), 9, SIZE))
-    model = fleet.model(1)
-    model._within._state.mu[0] = np.nan
-    fleet.replace(1, model)
-    assert fleet.broken().tolist() == [1]
-    assert fleet.refresh().tolist() == [1]
-    assert fleet.broken().tolist() == []
-    assert fleet.rows_seen.tolist() == [9, 0, 9]
-
-
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
@@ -115,18 +98,3 @@ def test_ids_may_come_first():
         one.track(ids, X, y, y)
     with pytest.raises(TypeError, match=r"learn_many needs targets: learn_many\(X, Y\)"):
         one.learn_many(X, ids=ids)
-
-
-def test_single_rows_of_models_that_cannot_fail_are_learned_without_a_copy_of_their_states(monkeypatch):
-    rng = np.random.default_rng(2)
-    fleet, models = sg.Fleet(OTHERS["Lagged"](), size=SIZE), singles("Lagged")
-    X, Y = dense(rng, 14, SIZE, ())
-    fleet.learn_many(X[:12], Y[:12])
-    for i, model in enumerate(models):
-        model.learn_many(X[:12, i], Y[:12, i])
-    monkeypatch.setattr(holder.atomic, "undo_of", None)
-    for t in (12, 13):
-        fleet.track(X[t : t + 1], Y[t : t + 1])
-        for i, model in enumerate(models):
-            model.learn_many(X[t : t + 1, i], Y[t : t + 1, i])
-    assert states(fleet) == [model.to_bytes() for model in models]

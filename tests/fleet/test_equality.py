@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import streamgp as sg
 from streamgp.contract.within import family
@@ -104,41 +102,6 @@ def test_the_number_of_threads_changes_nothing(name, monkeypatch):
             assert_same(first, other)
     first, *others = [[fleet.model(i).to_bytes() for i in range(9)] for fleet in fleets]
     assert all(other == first for other in others)
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["track", "learn_many", "predict_many"]), st.lists(st.integers(0, 3), max_size=6)),
-        max_size=8,
-    ),
-    st.integers(0, 2**32 - 1),
-)
-def test_any_arrivals_are_those_of_the_models(calls, seed):
-    rng = np.random.default_rng(seed)
-    recipe = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=3), warmup=4), warmup=2)
-    fleet, models = sg.Fleet(recipe, size=SIZE), [recipe.clone() for _ in range(SIZE)]
-    for call, ids in calls:
-        X, Y = rng.normal(size=(len(ids), D)), rng.normal(size=len(ids))
-        Y[rng.random(len(ids)) < 0.3] = np.nan
-        p = getattr(fleet, call)(*((X,) if call == "predict_many" else (X, Y)), ids=ids)
-        for i in set(ids):
-            own = np.flatnonzero(np.array(ids) == i)
-            rows = (X[own],) if call == "predict_many" else (X[own], Y[own])
-            q = getattr(models[i], call)(*rows)
-            if call != "learn_many" and fleet.rows_seen.any():
-                np.testing.assert_array_equal(p.mean[own], q.mean)
-                np.testing.assert_array_equal(p.lower[own], q.lower)
-    for i, model in enumerate(models):
-        if model.rows_seen:
-            assert fleet.model(i).to_bytes() == model.to_bytes()
-
-
-def test_before_the_first_row_predictions_are_the_priors():
-    fleet, model = sg.Fleet(sg.KRLST(variance=2.0), size=3), sg.KRLST(variance=2.0)
-    p = fleet.predict_many(np.zeros((2, 3, D)))
-    assert p.mean.shape == (2, 3)
-    np.testing.assert_array_equal(p.variance, model.predict_one(np.zeros(D)).variance)
-    assert fleet.rows_seen.tolist() == [0, 0, 0]
 
 
 def test_rows_without_targets_advance_the_memory():

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.blas import one_thread
 from streamgp.cuda import exchange
 from streamgp.cuda.exchange import refuse_large
-from streamgp.fleet import devices, workers
+from streamgp.fleet import devices
 from streamgp.fleet.cuda import CudaEngine
 from streamgp.fleet.gpu import GpuEngine
 from tests.fleet.plain_memory import PlainMemory
@@ -116,86 +115,6 @@ def test_each_model_has_hyperparameters_of_its_own(make, tmp_path):
     np.testing.assert_array_equal(gpu.predict_many(X[0, 2:]).noise, cores.predict_many(X[0, 2:]).noise)
 
 
-WRAPPED = {
-    "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=12),
-    "Calibrated": lambda: sg.Calibrated(sg.SOGP(capacity=8), warmup=5),
-    "both": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8, half_life=9.0), warmup=12), warmup=5),
-    "inside out": lambda: sg.Standardize(sg.Calibrated(sg.ISSGPR(5), warmup=5), warmup=12),
-}
-
-
-@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "both"])
-def test_wrappers_go_on_where_something_needs_the_cores_between_rows(name):
-    recipe = {
-        "Standardize": lambda: sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12),
-        "Calibrated": WRAPPED["Calibrated"],
-        "both": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12), warmup=5),
-    }[name]
-    X, Y = rows(60, 4)
-    gpu, cores, close = sg.Fleet(recipe(), size=3, device="cuda"), sg.Fleet(recipe(), size=3), CLOSE
-
-    def compare(part, **given):
-        p, q = (fleet.track(X[part, : fleet.size], Y[part, : fleet.size], **given) for fleet in (gpu, cores))
-        np.testing.assert_allclose(p.mean, q.mean, atol=close)
-        np.testing.assert_allclose(p.interval(), q.interval(), atol=close)
-        np.testing.assert_array_equal(gpu.rows_seen, cores.rows_seen)
-
-    def refuse(x, y, match):
-        before = gpu.to_bytes()
-        with pytest.raises(ValueError, match=match):
-            gpu.track(x, y)
-        assert gpu.to_bytes() == before
-
-    compare(slice(0, 3))
-    for fleet in (gpu, cores):
-        fleet.replace(1, fleet.model(0))
-        assert fleet.add(1).tolist() == [3]
-    compare(slice(3, 4))
-    wrong = X[4:6].copy()
-    wrong[1, 2] = np.inf  # a row that comes after one that could be learned
-    refuse(wrong, Y[4:6], "model 2: row 1: x has NaN or inf|model 2: .*NaN or inf")
-    p, q = (fleet.predict_many(X[3, [1, 1, 3]], [1, 1, 3]) for fleet in (gpu, cores))
-    np.testing.assert_allclose(p.mean, q.mean, atol=close)
-    ids = [0, 0, 0, 3, 3]
-    p, q = (fleet.track(ids, X[4:9, 0], Y[4:9, 0]) for fleet in (gpu, cores))
-    np.testing.assert_allclose(p.mean, q.mean, atol=close)
-    compare(slice(9, 12), noise=0.2)
-    compare(slice(12, 20))
-    for fleet in (gpu, cores):
-        fleet.remove([0])
-        fleet.replace(0, fleet.model(1))
-        assert fleet.track(X[20, :3]).mean.shape == (3,)  # no target
-    compare(slice(21, 30))
-    refuse(np.full((3, 2), np.nan), Y[0, :3], "model 0: .*NaN or inf")
-    refuse(X[0, :3], [0.0, np.inf, 0.0], "model 1: .*inf")
-    compare(slice(30, 31), noise=0.2)
-    compare(slice(31, 60))
-    np.testing.assert_allclose(gpu.model(2).predict_many(X[0]).mean, cores.model(2).predict_many(X[0]).mean, atol=close)
-    gpu = gpu.to("cpu").to("cuda")
-    compare(slice(30, 40))
-    gpu = gpu.to("cpu")
-    compare(slice(40, 50))
-    assert sg.Fleet(recipe(), size=0, device="cuda").predict_many(X[:1, :0]).mean.shape == (1, 0)
-
-
-def test_threads_share_out_wrappers_and_take_turns_on_the_gpu(monkeypatch):
-    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
-    X, Y = rows(30, 5)
-    fleets = [sg.Fleet(WRAPPED["inside out"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
-    for part in (slice(0, 3), slice(3, 4), slice(4, 30)):
-        p, q = (fleet.track(X[part], Y[part]) for fleet in fleets)
-        np.testing.assert_array_equal(p.mean, q.mean)
-        np.testing.assert_array_equal(p.variance, q.variance)
-    np.testing.assert_array_equal(*(fleet.predict_many(X[0]).mean for fleet in fleets))
-
-    def fail(*_):
-        raise ArithmeticError("the GPU is gone")
-
-    monkeypatch.setattr(PlainPlace, "run", fail)
-    with pytest.raises(ArithmeticError, match="the GPU is gone"):
-        fleets[1].predict_many(X[0])
-
-
 KEYS = """
 import hashlib
 import numpy as np
@@ -227,12 +146,6 @@ def test_kernels_are_found_on_disk_by_the_same_keys_in_every_process():
     ]
     assert len(found[0].split()) == 6
     assert found[0] == found[1]
-
-
-def test_models_move_with_one_thread_of_blas():
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-    with one_thread():
-        assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"} == {1}
 
 
 def test_points_that_the_others_explain_leave():
@@ -285,14 +198,6 @@ def test_a_fleet_moves_between_precisions():
     single = fleet.to("cuda", "single")
     np.testing.assert_allclose(single.predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
     np.testing.assert_allclose(single.to("cuda").predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
-
-
-def test_single_precision_stays_near_double():
-    X, Y = rows(60, 2)
-    recipe = sg.SOGP(sg.SquaredExponential(1.5), capacity=10, novelty=0.02, noise=0.01)
-    single, double = (sg.Fleet(recipe, size=2, device="cuda", precision=p).track(X, Y) for p in ("single", "double"))
-    np.testing.assert_allclose(single.mean, double.mean, atol=1e-3)
-    assert single.mean.dtype == float
 
 
 def in_units(inputs=1.0, offset=0.0, targets=1.0, evict="error", n=150):

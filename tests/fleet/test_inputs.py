@@ -76,14 +76,6 @@ def test_a_refused_first_call_leaves_a_fleet_without_rows():
         assert fleet.to_bytes() == before
 
 
-def test_predictions_change_nothing():
-    fleet = started()
-    before = fleet.to_bytes()
-    fleet.predict_many(filled(X3))
-    fleet.predict_many(filled((3, D)), ids=[1, 1, 0])
-    assert fleet.to_bytes() == before
-
-
 def test_no_rows_are_no_rows():
     fleet = started()
     before = fleet.to_bytes()
@@ -184,29 +176,3 @@ def test_models_that_do_not_exist(i, error):
         fleet.add(1.5)
     with pytest.raises(IndexError, match="the fleet has no models"):
         sg.Fleet(sg.KRLST(), size=0).model(0)
-
-
-def over_time():
-    return sg.TimeGP(sg.Matern(1.5, lengthscale=5.0) + sg.Periodic(7.0), noise=0.1)
-
-
-def test_rows_without_times_come_one_after_the_last():
-    X, Y = np.empty((60, 4, 0)), np.random.default_rng(0).normal(size=(60, 4))
-    fleet, model = sg.Fleet(over_time(), size=4), over_time()
-    fleet.learn_many(X, Y)
-    model.learn_many(X[:, 2], Y[:, 2])
-    assert fleet.model(2).to_bytes() == model.to_bytes()
-    assert fleet.predict_many(X[0]).mean[2] == model.predict_one().mean
-
-
-def test_times_that_go_back_in_a_fleet_over_time_are_refused_and_change_nothing():
-    X, times = np.empty((6, 4, 0)), np.arange(24.0).reshape(6, 4)
-    fleet = sg.Fleet(over_time(), size=4)
-    fleet.learn_many(X[:5], np.ones((5, 4)), time=times[:5])
-    before = fleet.to_bytes()
-    back = times[5].copy()
-    back[2] = times[0, 2]
-    for call in (lambda: fleet.learn_many(X[0], np.ones(4), time=back), lambda: fleet.predict_many(X[0], time=back)):
-        with pytest.raises(ValueError, match="model 2: time goes backwards"):
-            call()
-    assert fleet.to_bytes() == before

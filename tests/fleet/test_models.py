@@ -35,17 +35,6 @@ def test_a_model_taken_out_is_independent():
     assert fleet.model(1).rows_seen == model.rows_seen - 1
 
 
-def test_a_model_that_was_changed_goes_back_in():
-    fleet, other = started(), started(seed=1)
-    model = other.model(3)
-    model.forget(0.5)
-    fleet.replace(2, model)
-    assert fleet.model(2).to_bytes() == model.to_bytes()
-    X, Y = dense(np.random.default_rng(5), 3, 4)
-    p, q = fleet.track(X, Y), model.track(X[:, 2], Y[:, 2])
-    np.testing.assert_array_equal(p.upper[:, 2], q.upper)
-
-
 def test_a_model_may_come_before_the_first_row_and_a_fresh_one_later():
     recipe = sg.KRLST(capacity=5)
     fleet, model = sg.Fleet(recipe, size=3), recipe.clone()
@@ -79,20 +68,6 @@ def test_a_model_of_other_rows_is_refused():
         with pytest.raises(ValueError, match=f"2 inputs and 1 outputs; got a model with {came}"):
             fleet.replace(0, model)
     assert fleet.to_bytes() == before
-
-
-def test_models_are_added_at_the_end():
-    fleet = started(size=2)
-    before = states(fleet)
-    assert fleet.add(3).tolist() == [2, 3, 4]
-    assert fleet.add().tolist() == [5]
-    assert (fleet.size, len(fleet)) == (6, 6)
-    assert states(fleet)[:2] == before
-    fresh = sg.Fleet(RECIPES["Calibrated Standardize"](), size=1)
-    X, Y = dense(np.random.default_rng(3), 25, 6)
-    p, q = fleet.track(X, Y), fresh.track(X[:, 4:5], Y[:, 4:5])
-    np.testing.assert_array_equal(p.lower[:, 4:5], q.lower)
-    assert fleet.model(4).to_bytes() == fresh.model(0).to_bytes()
 
 
 def test_models_after_a_removed_one_move_up():

@@ -71,25 +71,6 @@ def test_nan_stands_for_what_the_recipe_has():
     np.testing.assert_array_equal(p.mean[:, 1], recipe(noise=0.5).track(X[:, 1], Y[:, 1]).mean)
 
 
-def test_nan_among_lengthscales_of_each_input_stands_for_what_the_recipe_has():
-    X, Y = rows()
-    fleet = sg.Fleet(recipe(lengthscale=0.7), size=2, lengthscale=[[np.nan, np.nan], [0.5, 2.0]])
-    p = fleet.track(X[:, :2], Y[:, :2])
-    for i, lengthscale in enumerate(([0.7, 0.7], [0.5, 2.0])):
-        q = recipe(lengthscale=lengthscale).track(X[:, i], Y[:, i])
-        np.testing.assert_allclose(p.mean[:, i], q.mean, atol=1e-12)
-
-
-def test_copies_files_and_clones_keep_the_hyperparameters():
-    X, Y = rows()
-    fleet = own_fleet()
-    new = sg.from_bytes(fleet.to_bytes())
-    np.testing.assert_array_equal(new.track(X, Y).mean, fleet.track(X, Y).mean)
-    for twin in (sg.from_bytes(fleet.to_bytes()), fleet.copy()):
-        np.testing.assert_array_equal(twin.predict_many(X[0]).mean, fleet.predict_many(X[0]).mean)
-    np.testing.assert_array_equal(fleet.clone().track(X, Y).mean, own_fleet().track(X, Y).mean)
-
-
 def test_models_that_come_have_those_of_the_recipe_and_models_that_go_take_theirs_along():
     X, Y = rows()
     fleet = own_fleet()

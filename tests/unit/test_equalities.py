@@ -83,21 +83,6 @@ def test_recursive_gp_one_by_one_equals_fitc(d, p, form):
     assert_predicts(model, Xs, *oracles.fitc(oracles.squared_exponential(scale), points, X, Y, Xs, NOISE))
 
 
-def test_recursive_gp_equals_the_dense_kalman_filter_over_the_basis_values():
-    X, Y, Xs = stream(2, 1)
-    points = np.random.default_rng(9).uniform(-3, 3, (12, 2))
-    kernel = oracles.squared_exponential(1.2)
-    model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE)
-    model.learn_many(X, Y)
-    K = kernel(points, points)
-    J = np.linalg.solve(K, kernel(points, X)).T
-    residuals = 1.0 - np.einsum("ij,ji->i", J, kernel(points, X))
-    mu, Sigma = oracles.dense_kalman(np.zeros(12), K, J, residuals, Y, NOISE)
-    Js = np.linalg.solve(K, kernel(points, Xs)).T
-    variance = 1.0 + np.einsum("ij,jk,ik->i", Js, Sigma - K, Js)
-    assert_predicts(model, Xs, Js @ mu, variance)
-
-
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
 @pytest.mark.parametrize("p", [1, 3])
 @pytest.mark.parametrize("d", WIDTHS)

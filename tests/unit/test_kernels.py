@@ -128,11 +128,6 @@ def test_kernels_equal_their_definitions(kernel, oracle):
     np.testing.assert_allclose(kernel(A, B), oracle(A, B), rtol=1e-14)
 
 
-def test_recursive_kernel_equals_the_direct_recursion():
-    kernel = sg.RecursiveSquaredExponential(ARD, temporal_lengthscale=1.3, variance=2.0)
-    np.testing.assert_allclose(kernel(X, Z), oracles.recursive_kernel(DEPTH, np.array(ARD), 1.3, 2.0)(X, Z), rtol=1e-13)
-
-
 def factor_distance(lengthscale, loadings):
     """(x - z)' M (x - z) at every lag, of all pairs: (n, m, depth)."""
     M = loadings @ loadings.T + np.diag(np.asarray(lengthscale, dtype=loadings.dtype) ** -2)
@@ -168,36 +163,6 @@ FACTORED = {
 def test_factors_add_loadings_times_their_transpose_to_the_matrix_of_the_distance(name):
     kernel, oracle = FACTORED[name]
     np.testing.assert_allclose(kernel(X, Z), oracle(ARD, LOADINGS), rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", FACTORED)
-def test_gradients_by_loadings_and_lengthscales_are_exact(name):
-    """Against the complex step, which has no cancellation: Im k(theta + ih) / h."""
-    kernel, oracle = FACTORED[name]
-    theta = kernel.program(DEPTH * D, DEPTH).parameters
-    gradient = gradient_of(kernel)
-    h = 1e-30
-    for j in range(D):
-        scales = np.array(ARD, dtype=complex)
-        scales[j] *= 1.0 + 1j * h
-        np.testing.assert_allclose(gradient[j], oracle(scales, LOADINGS.astype(complex)).imag / h, rtol=1e-10)
-    for at, (j, f) in zip(range(theta.size - LOADINGS.size, theta.size), np.ndindex(LOADINGS.shape), strict=True):
-        loadings = LOADINGS.astype(complex)
-        loadings[j, f] += 1j * h
-        np.testing.assert_allclose(gradient[at], oracle(ARD, loadings).imag / h, rtol=1e-10, atol=1e-16)
-
-
-def test_factors_turn_with_the_inputs_and_their_signs_do_not_matter():
-    turn, _ = np.linalg.qr(rng.normal(size=(D, D)))
-    K = sg.SquaredExponential(2.0, factors=LOADINGS)(X)
-    np.testing.assert_allclose(sg.SquaredExponential(2.0, factors=turn.T @ LOADINGS)(X @ turn), K, rtol=1e-12)
-    np.testing.assert_allclose(sg.SquaredExponential(2.0, factors=-LOADINGS)(X), K, rtol=1e-14)
-
-
-def test_loadings_of_zero_change_nothing():
-    np.testing.assert_allclose(
-        sg.SquaredExponential(ARD, factors=np.zeros((D, 2)))(X), sg.SquaredExponential(ARD)(X), rtol=1e-14
-    )
 
 
 def test_a_number_of_factors_starts_from_the_same_small_loadings_each_time():
@@ -240,10 +205,6 @@ def test_sums_and_products_are_those_of_the_matrices():
 def test_default_lengthscale_grows_with_the_square_root_of_the_inputs():
     A = rng.normal(size=(4, 9))
     np.testing.assert_array_equal(sg.SquaredExponential()(A), sg.SquaredExponential(3.0)(A))
-
-
-def test_lengthscales_of_the_inputs_serve_every_lag():
-    np.testing.assert_array_equal(sg.SquaredExponential(ARD)(X), sg.SquaredExponential(ARD * DEPTH)(X))
 
 
 def test_kernels_are_values():

@@ -138,26 +138,6 @@ def test_derivatives_go_through_the_mean(build: Any, mean: Any) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
 
 
-def test_weights_of_several_outputs_are_those_of_each() -> None:
-    targets = np.column_stack([Y, X[:, 0] ** 2 - X[:, 1]])
-    for outputs in ("shared", "separate"):
-        model = sg.SOGP(capacity=50, mean=INPUTS, outputs=outputs)
-        model.learn_many(X, targets)
-        for o in range(2):
-            one = sg.SOGP(capacity=50, mean=INPUTS)
-            one.learn_many(X, targets[:, o])
-            np.testing.assert_allclose(model.mean_weights.mean[:, o], one.mean_weights.mean, atol=1e-10)
-            np.testing.assert_allclose(model.mean_weights.std[:, o], one.mean_weights.std, atol=1e-10)
-    model = sg.SOGP(capacity=50, mean=INPUTS.replaced(start=[[1.0, 2.0], [0.0, 3.0], [0.5, 4.0]]))
-    model.learn_many(X, np.column_stack([Y, Y]))
-    one = sg.SOGP(capacity=50, mean=INPUTS.replaced(start=[2.0, 3.0, 4.0]))
-    one.learn_many(X, Y)
-    np.testing.assert_allclose(model.mean_weights.mean[:, 1], one.mean_weights.mean, atol=1e-10)
-    np.testing.assert_allclose(model.predict_many(NEXT).mean[:, 1], one.predict_many(NEXT).mean, atol=1e-10)
-    with pytest.raises(ValueError, match="weights of 2 outputs, but there are 1"):
-        sg.SOGP(mean=INPUTS.replaced(start=[[1.0, 2.0]])).learn_one(X[0], 1.0)
-
-
 def test_beside_a_kernel_over_time_it_is_the_sum_of_both() -> None:
     times = np.cumsum(RNG.uniform(0.1, 2.0, len(X)))
     time = sg.Matern(0.5, lengthscale=3.0, variance=0.5)
@@ -212,23 +192,6 @@ def test_in_standardize_it_is_in_its_units_and_a_far_prediction_is_on_the_line()
     model.learn_many(rows, 1e5 - 3.0 * rows[:, 0])
     assert model.predict_one([3e9]).mean == pytest.approx(1e5 - 9e9, rel=2e-3)
     assert model.health.unresolved_rows == 0
-
-
-def test_fleets_wrappers_and_free_runs_are_the_single_model() -> None:
-    fleet, single = sg.Fleet(sg.KRLST(capacity=20, mean=SWING), size=3), sg.KRLST(capacity=20, mean=SWING)
-    for t in range(20):
-        fleet.learn_many(X[[t, t, t]], Y[[t, t, t]])
-        single.learn_one(X[t], Y[t])
-    np.testing.assert_allclose(fleet.predict_many(NEXT[:3]).mean, single.predict_many(NEXT[:3]).mean, atol=1e-12)
-    delayed = sg.Delayed(sg.KRLST(capacity=20, mean=SWING))
-    for t in range(20):
-        delayed.resolve(delayed.issue(X[t]).ticket, Y[t])
-    np.testing.assert_allclose(delayed.predict_many(NEXT).mean, single.predict_many(NEXT).mean, atol=1e-9)
-    y = 40.0 + 0.5 * np.arange(60.0)
-    line = sg.SOGP(mean=sg.LinearMean(variance=1e4), variance=0.01, noise=1e-4)
-    line.learn_many(y[:-1], y[1:])
-    ahead = line.forecast(5, feedback=[0], trajectories=50)
-    np.testing.assert_allclose(ahead.mean, y[-1] + 0.5 * np.arange(1, 6), atol=0.1)
 
 
 def test_hyperparameters_adapt_beside_the_weights() -> None:
@@ -315,18 +278,6 @@ def test_a_row_is_predicted_anew_where_the_memory_cannot_tell_it_from_the_last()
 def test_what_is_no_linear_mean_is_refused(build: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         build()
-
-
-def test_a_row_that_is_refused_changes_nothing() -> None:
-    model = sg.KRLST(mean=sg.LinearMean(lambda rows: np.log(rows), names=["m"]))
-    model.learn_many([[1.0], [2.0]], [1.0, 2.0])
-    before = model.to_bytes()
-    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="must return finite numbers"):
-        model.learn_one([-1.0], 1.0)
-    for bad in (np.nan, np.inf, 1e200):  # the features are not asked for
-        with pytest.raises(ValueError, match="x"):
-            model.learn_one([bad], 1.0)
-    assert model.to_bytes() == before
 
 
 def test_c_code_refuses_it_by_name() -> None:

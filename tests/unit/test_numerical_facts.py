@@ -88,35 +88,6 @@ def test_injected_uncertainty_does_not_wind_up_on_a_constant_regressor():
         assert p.mean[-1] == pytest.approx(1.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["back-to-prior", "injection"])
-def test_a_dictionary_under_forgetting_stays_sound_on_a_constant_regressor(mode):
-    model = sg.KRLST(sg.SquaredExponential(1.0), capacity=10, forgetting=0.999, mode=mode, noise=0.01)
-    rng = np.random.default_rng(0)
-    model.learn_many(rng.uniform(-2, 2, (50, 2)), rng.normal(size=50))
-    p = model.track(np.tile([0.3, -0.7], (20_000, 1)), np.ones(20_000))
-    assert np.all(np.isfinite(p.mean))
-    assert np.all(p.variance >= 0)
-    assert p.mean[-1] == pytest.approx(1.0, abs=1e-2)
-    everywhere = model.predict_many(rng.uniform(-3, 3, (200, 2))).variance
-    assert np.all((everywhere >= 0) & (everywhere <= 1.0 + 1e-6))
-    assert (model.health.capped_directions > 0) == (mode == "injection")
-
-
-@pytest.mark.parametrize("build", [sg.SOGP, sg.KRLST, sg.ISSGPR])
-def test_missing_targets_are_seen_inside_the_compiled_loop(build):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 2)), rng.normal(size=400)
-    y[::3] = np.nan
-    with_gaps, without = build(), build()
-    with_gaps.learn_many(X, y)
-    without.learn_many(X[~np.isnan(y)], y[~np.isnan(y)])
-    p, q = with_gaps.predict_many(X[:20]), without.predict_many(X[:20])
-    np.testing.assert_array_equal(p.mean, q.mean)
-    np.testing.assert_array_equal(p.variance, q.variance)
-    assert with_gaps.rows_seen == 400
-    assert without.rows_seen == 266
-
-
 def test_covariance_stays_positive_on_a_badly_conditioned_fixed_basis():
     points = np.linspace(-3, 3, 40)[:, None]  # condition of K about 1e16 without jitter
     model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.0), noise=0.01, jitter=1e-8)

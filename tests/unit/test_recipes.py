@@ -28,23 +28,6 @@ def assert_same(model, other, Xs, tolerance=1e-10):
 # One line of code: SOGP's sparse update, KRLS-T's reduced update, RGP one by one
 
 
-def test_sogp_fitc_krlst_reduced_and_recursive_gp_give_the_same_posterior_on_the_same_basis():
-    X, Y, Xs = stream()
-    kernel, m = sg.SquaredExponential(1.5), 20
-    jitter = 1e-6
-    sogp = sg.SOGP(kernel, capacity=m, novelty=0, noise=NOISE, jitter=jitter)
-    krlst = sg.KRLST(kernel, capacity=m, forgetting=1.0, noise=NOISE, jitter=jitter)
-    for model in (sogp, krlst):
-        model.learn_many(X[:m], Y[:m])
-        inside.absorb_from_now_on(model)
-        model.learn_many(X[m:], Y[m:])
-        np.testing.assert_array_equal(model.basis, X[:m])
-    rgp = sg.RecursiveGP(X[:m], kernel=kernel, noise=NOISE, jitter=jitter)
-    rgp.learn_many(X, Y)
-    assert_same(sogp, krlst, Xs)
-    assert_same(sogp, rgp, Xs)
-
-
 # soh2014
 
 
@@ -145,16 +128,6 @@ def test_krls_without_noise_is_least_squares_on_the_dictionary(novelty):
     assert np.all(p.noise == 0)
 
 
-def test_points_that_leave_krls_because_others_explain_them_are_counted():
-    x = 3 * np.sin(np.arange(300) / 30)
-    model = sg.KRLS(sg.SquaredExponential(1.0), novelty=1e-6, noise=0.0)
-    left = 0
-    for t in range(300):
-        model.learn_one(x[t], np.sin(x[t]))
-        left += len(model.last_change.evictions)
-    assert model.health.indistinct_points == left > 0
-
-
 @pytest.mark.parametrize("absorb", ["dtc", "fitc"])
 def test_krls_with_noise_folds_rows_in_as_it_is_told_and_stops_growing_when_full(absorb):
     X, Y, Xs = stream()
@@ -209,15 +182,6 @@ def test_swkrls_is_the_exact_gp_on_the_last_rows(p):
     np.testing.assert_allclose(prediction.variance.reshape(30, -1)[:, 0], variance, atol=1e-10)
 
 
-def test_swkrls_does_not_drift_over_many_rows():
-    X = np.cumsum(0.01 * np.random.default_rng(0).normal(size=(50_000, 2)), axis=0)
-    Y = np.sin(X[:, 0])
-    model = sg.SWKRLS(sg.SquaredExponential(1.0), capacity=25, noise=1e-6)
-    model.learn_many(X, Y)
-    mean, _ = oracles.exact_gp(oracles.squared_exponential(1.0), X[-25:], Y[-25:], X[-5:] + 0.01, 1e-6)
-    np.testing.assert_allclose(model.predict_many(X[-5:] + 0.01).mean, mean, atol=1e-8)
-
-
 def test_fbkrls_is_the_exact_gp_on_rows_of_which_the_best_predicted_leaves():
     X, Y, Xs = stream(150)
     kernel = oracles.squared_exponential(1.0)
@@ -237,15 +201,6 @@ def test_fbkrls_is_the_exact_gp_on_rows_of_which_the_best_predicted_leaves():
     np.testing.assert_allclose(model.predict_many(Xs).variance, variance, atol=1e-9)
 
 
-def test_krlst_estimates_the_signal_power_under_injection_with_the_same_forgetting():
-    X, Y, _ = stream(100)
-    model = sg.KRLST(capacity=150, forgetting=0.9, mode="injection", estimate_power=True)
-    model.learn_many(X, Y)
-    before = model._state.power.copy()
-    model.learn_one(X[0], Y[0])
-    assert model._state.power[1, 0] == pytest.approx(0.9 * before[1, 0] + 1.0)
-
-
 @pytest.mark.parametrize("forgetting", [1.0, 0.98])
 def test_krlst_estimates_the_signal_power_with_the_same_forgetting(forgetting):
     X, Y, _ = stream()
@@ -262,23 +217,6 @@ def test_krlst_estimates_the_signal_power_with_the_same_forgetting(forgetting):
         power = np.append(power, np.sum(weights * e[:t] ** 2 / s[:t]) / np.sum(weights))
     np.testing.assert_allclose(q.variance, power * p.variance, rtol=1e-8)
     np.testing.assert_allclose(q.noise, power * 0.01, rtol=1e-8)
-
-
-def test_krlst_with_forgetting_re_converges_after_the_channel_switches_and_beats_no_forgetting():
-    after = {}
-    for forgetting in (1.0, 0.995):
-        errors = []
-        for seed in range(5):
-            series = sg.data.channel_switch(1500, seed=seed)
-            model = sg.KRLST(sg.SquaredExponential(1.0), capacity=150, forgetting=forgetting, noise=0.01)
-            p = model.track(series.X, series.Y)
-            errors.append((p.mean - series.Y) ** 2)
-        mse = np.mean(errors, axis=0)
-        after[forgetting] = mse[-300:].mean()
-        if forgetting < 1:
-            assert mse[-300:].mean() < 1.5 * mse[300:500].mean()  # as good as before the switch
-            assert mse[500:520].mean() > 2 * mse[300:500].mean()  # which did hurt
-    assert after[0.995] < 0.7 * after[1.0]
 
 
 # huber2013
@@ -341,15 +279,6 @@ def test_a_batch_with_missing_targets_learns_the_others_and_learn_one_is_a_batch
         ones.learn_one(x, y)
         batches.learn_one(x, y)
     assert_same(ones, batches, Xs, 1e-10)
-
-
-def test_a_batch_of_one_on_a_basis_point_observes_that_very_value():
-    X, Y, Xs = stream(30)
-    one, batches = (sg.RecursiveGP(X[:10], kernel=sg.Matern(1.5), noise=NOISE, jitter=0.01, batch=b) for b in (1, 10))
-    for x, y in zip(X, Y, strict=True):
-        one.learn_one(x, y)
-        batches.learn_one(x, y)
-    assert_same(one, batches, Xs, 1e-10)
 
 
 def test_prior_mean_enters_predictions_and_is_asked_for_when_loading(tmp_path):
@@ -432,19 +361,6 @@ def test_points_inserted_after_a_move_of_hyperparameters_find_them_as_they_are()
     mean, variance = oracles.exact_gp(oracles.squared_exponential(1.4, 2.0), X, Y, Xs, 0.05, 1e-6)
     np.testing.assert_allclose(model.predict_many(Xs).mean, mean, atol=1e-8)
     np.testing.assert_allclose(model.predict_many(Xs).variance, variance, atol=1e-8)
-
-
-def test_a_point_can_be_inserted_where_a_move_has_left_the_others_close_together():
-    X = np.random.default_rng(0).uniform(-3, 3, (100, 1))
-    model = sg.RecursiveGP(sg.grid(-3, 3, 13), noise=0.3, adapt=sg.SNGD(interval=1000))
-    model.learn_many(X, np.sin(X[:, 0]))
-    inside.move_to(model, np.array([2.2, 1.0, 0.05]))
-    before = model.predict_many(X)
-    model.insert([[50.0]])
-    np.testing.assert_allclose(model.predict_many(X).mean, before.mean, atol=1e-8)
-    np.testing.assert_allclose(model.predict_many(X).variance, before.variance, atol=1e-8)
-    with pytest.raises(ValueError, match=r"too close together.* above all points 6 and 14, \[0.0\] and \[0.0001\]"):
-        model.insert([[1e-4]])
 
 
 def test_a_point_far_away_leaves_what_adaptation_has_found():
@@ -534,12 +450,6 @@ def test_fourier_features_approximate_their_kernel(order, orthogonal):
     np.testing.assert_allclose(Phi @ Phi.T, kernel(X, X), atol=0.05)
 
 
-def test_orthogonal_blocks_are_orthogonal():
-    W = sg.Fourier(8, lengthscale=1.0, orthogonal=True).frequencies(4, 1)
-    block = W[:4] / np.linalg.norm(W[:4], axis=1, keepdims=True)
-    np.testing.assert_allclose(block @ block.T, np.eye(4), atol=1e-12)
-
-
 # What the lengthscales imply
 
 
@@ -606,20 +516,6 @@ def test_forecast_goes_on_from_the_last_row_with_growing_honest_uncertainty():
     assert np.sqrt(np.mean((forecast.mean[:10] - Y[400:410]) ** 2)) < 0.1
     again = model.forecast(60, feedback=[0, 1], trajectories=200)
     np.testing.assert_array_equal(forecast.mean, again.mean)
-
-
-def test_forecast_takes_future_values_of_other_columns_and_several_outputs():
-    r = np.random.default_rng(0)
-    n = 300
-    u = r.uniform(-1, 1, n + 1)
-    y = np.zeros((n + 1, 2))
-    for t in range(n):
-        y[t + 1] = [0.8 * y[t, 0] + 0.3 * u[t], 0.5 * y[t, 1] - 0.2 * y[t, 0]]
-    X, Y = np.column_stack([u[:n], y[:n]]), y[1:]
-    model = sg.ISSGPR(100, lengthscale=3.0, noise=1e-6)
-    model.learn_many(X[:250], Y[:250])
-    forecast = model.forecast(40, feedback=[1, 2], X=u[250:290], trajectories=20)
-    np.testing.assert_allclose(forecast.mean, Y[250:290], atol=0.05)
 
 
 def test_a_forecast_with_a_window_uses_its_memory():

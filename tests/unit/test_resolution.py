@@ -92,33 +92,6 @@ def test_linear_models_are_right_for_inputs_of_any_size_or_say_that_they_are_not
         assert_close_or_counted(sg.OnlineGP(sg.Linear(), noise=noise, form="covariance"), X, y, expected)
 
 
-def test_linear_features_are_held_in_the_information_form_where_they_can_be():
-    assert sg.OnlineGP(sg.Linear())._factored
-    assert sg.OnlineGP(sg.Linear(), forgetting=sg.Injection(0.99), outputs="separate")._factored
-    assert sg.RLSESN()._factored
-    for other in (
-        sg.OnlineGP(sg.Linear(), forgetting=sg.BackToPrior(0.99)),
-        sg.OnlineGP(sg.Linear(), likelihood=sg.StudentT(0.1)),
-        sg.OnlineGP(sg.Linear(), form="covariance"),
-        sg.OnlineGP(sg.Fourier(5)),
-        sg.SOGP(),
-    ):
-        assert not other._factored
-
-
-@pytest.mark.parametrize("forgetting", [1.0, 0.9])
-@pytest.mark.parametrize("offset", [1e8, 1.7e9])
-def test_a_readout_of_a_reservoir_takes_times_in_seconds_for_inputs(offset, forgetting):
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(300, 2))
-    X, Y = np.column_stack([offset + np.arange(300), z[:, 0]]), z @ [[1.0, 0.3], [0.0, 0.0]] + 0.01 * z[:, 1:]
-    model = sg.RLSESN(units=10, forgetting=forgetting, input_scale=1e-9)
-    p = model.track(X, Y)
-    assert np.abs(p.mean - Y)[100:].max() < 0.3
-    assert model.health.repairs == 0
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-
-
 def test_forgetting_keeps_what_is_known_of_large_inputs():
     # Directions that stand above the prior are cut back to it, whatever the others are like.
     rng, size, factor = np.random.default_rng(0), 1e8, 0.9
@@ -212,42 +185,7 @@ def test_kept_rows_whose_targets_conflict_are_right_or_counted(build, noise):
     assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
-@pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
-def test_kept_rows_without_conflict_need_no_repair_however_small_the_noise(build):
-    x = np.tile(np.linspace(-2, 2, 5), 12)
-    model = build(sg.SquaredExponential(1.0), capacity=8, noise=1e-12)
-    p = model.track(x, np.sin(x))
-    np.testing.assert_allclose(p.mean[20:], np.sin(x)[20:], atol=1e-6)
-    assert model.health.repairs == 0
-
-
-@pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
-def test_kept_rows_of_a_kernel_of_low_rank_stay_finite_without_noise(build):
-    rng = np.random.default_rng(0)
-    model = build(sg.LinearKernel(), capacity=15, noise=1e-40)
-    p = model.track(1e3 * rng.normal(size=(80, 2)), rng.normal(size=80))
-    assert np.all(np.isfinite(p.mean))
-    assert model.health.unresolved_rows > 0
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-
-
 # A basis that grows, without the residual.
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("exact", [1e-12, 1e-20, 1e-40])
-def test_a_dictionary_learns_on_after_rows_of_next_to_no_noise(exact, seed):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-3, 3, 300)
-    y = np.sin(x) + 0.1 * rng.normal(size=300)
-    model = sg.KRLS(sg.Matern(1.5, lengthscale=1.0), capacity=10, novelty=1e-4, noise=0.01)
-    model.learn_many(x[:100], y[:100], noise=np.where(np.arange(100) % 3, 0.01, exact))
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-    skipped = model.health.skipped_rows
-    p = model.track(x[100:], y[100:])
-    assert np.abs(p.mean).max() < 10.0
-    assert model.health.skipped_rows == skipped
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
 # Basis points that are given.
@@ -275,37 +213,6 @@ def test_points_inserted_too_close_are_refused_and_change_nothing():
 def test_a_given_point_where_the_kernel_vanishes_is_refused():
     with pytest.raises(ValueError, match=r"the kernel has no variance at the basis point \[0.0\]; leave it out"):
         sg.RecursiveGP([[0.0], [1.0]], kernel=sg.LinearKernel()).learn_one(0.3, 1.0)
-
-
-@pytest.mark.parametrize("noise", [1e-2, 1e-6])
-def test_given_points_as_close_as_they_may_be_are_right(noise):
-    points = [-2.0, 0.0, 2.0, 2e-5 if noise == 1e-2 else 3e-4]
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2, 2, ROWS)
-    y = np.sin(x) + 0.1 * rng.normal(size=ROWS)
-    k = [[exp(-((mpf(a) - mpf(b)) ** 2) / 2) for b in points] for a in (*points, *x.tolist())]
-    K = matrix(k[:4])
-    means, A, b = [], K.copy(), [mpf(0)] * 4  # FITC: A = K + sum k k' / (gamma2 + noise)
-    for row, target in zip(k[4:], y.tolist(), strict=True):
-        means.append(float(sum(p * q for p, q in zip(row, solved(A, b), strict=True))))
-        s = 1 - sum(p * q for p, q in zip(row, solved(K, row), strict=True)) + mpf(noise)
-        for i in range(4):
-            b[i] += row[i] * mpf(target) / s
-            for j in range(4):
-                A[i, j] += row[i] * row[j] / s
-    model = sg.RecursiveGP(np.array(points)[:, None], kernel=sg.SquaredExponential(1.0), noise=noise)
-    p = model.track(x, y)
-    np.testing.assert_allclose(p.mean, means, atol=CLOSE * np.abs(y).max())
-    assert model.health.repairs == 0
-
-
-def test_a_batch_of_next_to_no_noise_is_counted_and_survives_a_snapshot():
-    rng = np.random.default_rng(0)
-    x = rng.choice(np.linspace(-2, 2, 5), 40)
-    model = sg.RecursiveGP(sg.grid(-2, 2, 5), kernel=sg.SquaredExponential(1.0), noise=1e-14, batch=4)
-    model.learn_many(x, rng.normal(size=40))
-    assert model.health.repairs > 0
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
 # Noises that are as good as 0.

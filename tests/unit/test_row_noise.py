@@ -40,23 +40,6 @@ def test_with_room_for_all_rows_it_equals_the_batch_gp_with_that_diagonal(build)
     assert_equals(model.predict_many(Z), *oracles.exact_gp(SE, X, Y, Z, NOISE))
 
 
-@pytest.mark.parametrize("build", ROOM_FOR_ALL.values(), ids=ROOM_FOR_ALL)
-def test_rows_without_a_noise_of_their_own_have_the_models(build):
-    model = build()
-    own = model.hyperparameters["noise"]
-    model.learn_many(X[:20], Y[:20], noise=NOISE[:20])
-    model.learn_many(X[20:], Y[20:])
-    diagonal = np.concatenate([NOISE[:20], np.full(20, own)])
-    assert_equals(model.predict_many(Z), *oracles.exact_gp(SE, X, Y, Z, diagonal))
-
-
-@pytest.mark.parametrize("build", ROOM_FOR_ALL.values(), ids=ROOM_FOR_ALL)
-def test_the_noise_of_a_prediction_stays_the_models(build):
-    model = build()
-    p = model.track(X, Y, noise=NOISE)
-    assert set(p.noise) == {model.hyperparameters["noise"]}
-
-
 def test_separate_outputs_each_have_their_noise():
     noise, T = 10.0 ** rng.uniform(-3, 0, (N, 2)), np.stack([Y, np.cos(X[:, 1])], axis=1)
     T[5, 0] = np.nan
@@ -70,13 +53,6 @@ def test_separate_outputs_each_have_their_noise():
             mean, variance = oracles.exact_gp(SE, X[seen], T[seen, j], Z, noise[seen, j])
             np.testing.assert_allclose(p.mean[:, j], mean, atol=1e-8)
             np.testing.assert_allclose(p.variance[:, j], variance, atol=1e-8)
-
-
-def test_shared_outputs_have_one_noise_for_each_row():
-    model = sg.SOGP(KERNEL, novelty=0)
-    model.learn_many(X, np.stack([Y, -Y], axis=1), noise=NOISE)
-    mean, _ = oracles.exact_gp(SE, X, Y, Z, NOISE)
-    np.testing.assert_allclose(model.predict_many(Z).mean, np.stack([mean, -mean], axis=1), atol=1e-8)
 
 
 @pytest.mark.parametrize("absorb", ["fitc", "dtc"])
@@ -105,15 +81,6 @@ def test_recursive_gp_learns_a_batch_with_its_noises():
     assert_equals(model.predict_many(points), *oracles.exact_gp(SE, X, Y, points, NOISE))
 
 
-def test_recursive_gp_learns_smaller_batches_with_their_noises():
-    points = sg.grid([-3, -3], [3, 3], [3, 3])
-    model, mixed = (sg.RecursiveGP(points, kernel=KERNEL, batch=8) for _ in range(2))
-    model.learn_many(X, Y, noise=np.where(np.arange(N) < 16, 0.01, NOISE))
-    mixed.learn_many(X[:16], Y[:16])
-    mixed.learn_many(X[16:], Y[16:], noise=NOISE[16:])
-    np.testing.assert_allclose(mixed.predict_many(Z).mean, model.predict_many(Z).mean, rtol=1e-12)
-
-
 @pytest.mark.parametrize("outputs", ["shared", "separate"])
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
 def test_issgpr_equals_weighted_least_squares(form, outputs):
@@ -134,14 +101,6 @@ def test_a_linear_readout_equals_weighted_least_squares(form):
     A = Phi.T @ (Phi / NOISE[:, None]) + 0.5 * np.eye(3)
     variance = np.einsum("ij,ji->i", Phis, np.linalg.solve(A, Phis.T))
     assert_equals(model.predict_many(Z), Phis @ np.linalg.solve(A, Phi.T @ (Y / NOISE)), variance)
-
-
-def test_rls_esn_with_one_noise_for_all_rows_is_that_of_this_noise():
-    # P starts as noise I / delta: with four times the noise, a quarter of the delta.
-    given, built = sg.RLSESN(units=8, noise=1.0, delta=0.01), sg.RLSESN(units=8, noise=4.0, delta=0.04)
-    given.learn_many(X, Y, noise=4.0)
-    built.learn_many(X, Y)
-    assert_equals(given.predict_many(Z), built.predict_many(Z).mean, built.predict_many(Z).variance)
 
 
 def test_a_row_that_leaves_takes_its_noise_with_it():
@@ -170,48 +129,6 @@ def test_standardize_takes_the_noise_in_the_units_of_the_target():
         p = model.predict_many(Z)
         np.testing.assert_allclose((p.mean - s.target_shift) / s.target_scale, mean, atol=1e-8)
         np.testing.assert_allclose(p.variance / s.target_scale**2, variance, atol=1e-8)
-
-
-def test_standardize_keeps_the_noise_of_the_warm_up_in_a_snapshot():
-    whole, half = (sg.Standardize(sg.KRLST(capacity=20), warmup=30) for _ in range(2))
-    whole.learn_many(X, Y, noise=NOISE)
-    half.learn_many(X[:20], Y[:20], noise=NOISE[:20])
-    half = sg.from_bytes(half.to_bytes())
-    half.learn_many(X[20:], Y[20:], noise=NOISE[20:])
-    assert half.to_bytes() == whole.to_bytes()
-
-
-def test_separate_targets_are_standardized_with_their_noises():
-    T = np.stack([Y, 50.0 * Y], axis=1)
-    model = sg.Standardize(sg.SOGP(KERNEL, novelty=0, outputs="separate"), warmup=N)
-    model.learn_many(X, T, noise=np.stack([NOISE, 2500.0 * NOISE], axis=1))
-    p = model.predict_many(Z)
-    np.testing.assert_allclose(p.mean[:, 1], 50.0 * p.mean[:, 0], atol=1e-8)
-    np.testing.assert_allclose(p.variance[:, 1], 2500.0 * p.variance[:, 0], rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda model: sg.Calibrated(model),
-        lambda model: sg.DriftAware(model, warmup=5),
-        lambda model: sg.Committee([model]),
-        lambda model: sg.Columns(model, columns=[0, 1]),
-    ],
-    ids=["Calibrated", "DriftAware", "Committee", "Columns"],
-)
-def test_wrappers_pass_the_noise_on(wrap):
-    model = wrap(sg.SOGP(KERNEL, novelty=0))
-    for x, y, noise in zip(X, Y, NOISE, strict=True):
-        model.learn_one(x, y, noise=noise)
-    np.testing.assert_allclose(model.predict_many(Z).mean, oracles.exact_gp(SE, X, Y, Z, NOISE)[0], atol=1e-8)
-
-
-def test_differenced_passes_the_noise_on():
-    model = sg.Differenced(sg.SOGP(KERNEL, novelty=0), column=1)
-    model.learn_many(X, Y + X[:, 1], noise=NOISE)
-    mean, variance = oracles.exact_gp(SE, X, Y, Z, NOISE)
-    assert_equals(model.predict_many(Z), mean + Z[:, 1], variance)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -295,20 +212,3 @@ def test_the_shape_of_the_noise_is_checked():
     with pytest.raises(ValueError, match=r'but the outputs share one covariance; give one value, or use.*"separate"'):
         model.learn_many(X, T, noise=np.ones((N, 2)))
     assert model.rows_seen == 0
-
-
-def test_models_that_cannot_weigh_rows_say_so():
-    for model, reason in (
-        (sg.filters.KLMS(), "KLMS cannot weigh a row by its noise; models that can are built on OnlineGP"),
-        (sg.LWPR(), "LWPR cannot weigh a row by its noise"),
-        (sg.RunningMean(), "RunningMean cannot weigh a row by its noise"),
-        (sg.KRLS(noise=0.0), "noise=0 is least squares, in which all rows count alike"),
-        (sg.KRLST(adapt=sg.SNGD()), "adapt=SNGD.. moves the noise of all that was learned together"),
-        (sg.Calibrated(sg.Standardize(sg.filters.NORMA())), "NORMA cannot weigh a row by its noise"),
-    ):
-        with pytest.raises(ValueError, match=reason):
-            model.learn_one([0.5], 1.0, noise=0.1)
-        assert model.rows_seen == 0
-    shared = sg.Standardize(sg.SOGP())
-    with pytest.raises(ValueError, match="in standard units a row's noise is another one for each of its targets"):
-        shared.learn_one([0.5], [1.0, 2.0], noise=0.1)

@@ -85,13 +85,6 @@ def test_three_units_of_time_inject_as_much_as_three_single_steps(features):
     assert_same_predictions(timed, stepwise)
 
 
-def test_rows_one_unit_apart_forget_as_by_rows():
-    timed, by_rows = sg.KRLST(capacity=12, half_life=HALF_LIFE), sg.KRLST(capacity=12, forgetting=STEP)
-    p, q = timed.track(X, Y, time=np.arange(N)), by_rows.track(X, Y)
-    np.testing.assert_allclose(p.mean, q.mean, atol=1e-12)
-    np.testing.assert_allclose(p.variance, q.variance, atol=1e-12)
-
-
 def test_after_one_half_life_half_of_the_information_is_left():
     model = sg.KRLST(half_life="1h", noise=0.25, jitter=0.0)
     model.learn_one([0.0], 1.0, time=0.0)
@@ -151,17 +144,6 @@ def test_a_row_without_a_target_takes_no_time():
     assert_same_predictions(whole, gaps)
 
 
-def test_separate_outputs_forget_by_their_own_targets():
-    both = sg.KRLST(capacity=40, half_life=HALF_LIFE, outputs="separate", jitter=0.0)
-    both.learn_many(X[:4], [[1.0, 1.0], [2.0, np.nan], [np.nan, 3.0], [4.0, 4.0]], time=[0.0, 5.0, 7.0, 11.0])
-    for j, (rows, targets) in enumerate((([0, 1, 3], [1.0, 2.0, 4.0]), ([0, 2, 3], [1.0, 3.0, 4.0]))):
-        alone = sg.KRLST(capacity=40, half_life=HALF_LIFE, jitter=0.0)
-        alone.learn_many(X[rows], targets, time=np.array([0.0, 5.0, 7.0, 11.0])[rows])
-        p, q = both.predict_many(Z), alone.predict_many(Z)
-        np.testing.assert_allclose(p.mean[:, j], q.mean, atol=1e-10)
-        np.testing.assert_allclose(p.variance[:, j], q.variance, atol=1e-10)
-
-
 WRAPPED = {
     "KRLST": lambda: sg.KRLST(capacity=8, half_life="1h"),
     "RLSESN": lambda: sg.RLSESN(units=6, half_life=3600),
@@ -178,22 +160,6 @@ WRAPPED = {
     ),
 }
 TIMES = np.cumsum(rng.exponential(600.0, N))
-
-
-@pytest.mark.parametrize("build", WRAPPED.values(), ids=WRAPPED)
-def test_a_snapshot_resumes_with_the_time(build):
-    whole, half, loop = build(), build(), build()
-    whole.learn_many(X, Y, time=TIMES)
-    half.learn_many(X[:17], Y[:17], time=TIMES[:17])
-    half = sg.from_bytes(half.to_bytes())
-    half.track(X[17:], Y[17:], time=TIMES[17:])
-    for x, y, t in zip(X, Y, TIMES, strict=True):
-        loop.predict_one(x)
-        loop.learn_one(x, y, time=t)
-    assert whole.to_bytes() == half.to_bytes() == loop.to_bytes()
-    late = build()
-    late.learn_many(X, Y, time=TIMES * np.linspace(1, 5, N))
-    assert late.to_bytes() != whole.to_bytes()
 
 
 @pytest.mark.parametrize("build", WRAPPED.values(), ids=WRAPPED)
@@ -321,14 +287,6 @@ def test_settings_that_cannot_be_are_refused():
             budget=sg.Budget(absorb="dtc", evict="never"),
             forgetting=sg.BackToPrior(half_life=1.0),
         )
-
-
-def test_noise_and_time_go_together():
-    model = sg.KRLST(capacity=40, half_life=HALF_LIFE, jitter=0.0)
-    model.learn_one([0.0], 1.0, noise=4.0, time=0.0)
-    model.learn_one([0.0], 3.0, noise=0.5, time=2 * HALF_LIFE)
-    mean, S = 0.5 * 1 / 5, 0.25 * (1 - 1 / 5) + 0.75
-    assert model.predict_one([0.0]).mean == pytest.approx(mean + S / (S + 0.5) * (3.0 - mean), rel=1e-12)
 
 
 @pytest.mark.parametrize("build", [
