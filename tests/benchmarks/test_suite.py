@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import json
-import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import contestants
 import cost_per_row
 import fleet
-import floor
 import footprint
 import must_show
 import one_row
 import other_libraries
 import record
-import render
 import rows_seen
 import start_up
-import tables
 import timing
 import where_time_goes
 
@@ -41,58 +34,7 @@ def short_blocks(monkeypatch):
 # The pages
 
 
-@pytest.mark.parametrize("page", render.pages(), ids=lambda path: path.name)
-def test_committed_tables_of_the_pages_are_those_of_the_results(page):
-    text = page.read_text()
-    assert render.rendered(text) == text
-
-
-def test_every_table_is_on_a_committed_page():
-    shown = [name for page in render.pages() for name in render.MARKED.findall(page.read_text())]
-    assert sorted(shown) == sorted(tables.TABLES)
-
-
-def test_every_part_that_writes_results_is_run_by_make_and_has_committed_ones():
-    parts = {
-        path.stem
-        for path in BENCHMARKS.glob("*.py")
-        if any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Record" for node in ast.walk(tree(path)))
-    }
-    lists = re.findall(r"^(?:BENCHMARKS|ON_SPARK) := (.*)$", (record.ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert {part for listed in lists for part in listed.split()} == parts
-    assert all((record.RESULTS / f"{part}.json").exists() for part in parts)
-
-
-def tree(path):
-    return ast.parse(path.read_text())
-
-
-def test_committed_results_say_on_which_machine_and_with_which_versions():
-    for path in record.RESULTS.glob("*.json"):
-        results = json.loads(path.read_text())
-        assert results["machine"]
-        assert {"numpy", "numba", "streamgp"} <= set(results["versions"])
-
-
 # The promises
-
-
-def test_a_claim_is_met_up_to_its_target():
-    claim = must_show.Claim("", "", "", 1.5, 1.5)
-    assert claim.met
-    assert not claim._replace(measured=1.51).met
-
-
-def test_committed_results_have_a_claim_for_every_promise():
-    claims = must_show.from_results()
-    floors = {(c.model, c.at, c.target) for c in claims if "floor" in c.what}
-    assert ("SOGP absorbing", "m = 400", 1.2) in floors
-    assert ("KRLST growing and pruning", "m = 100", 3.0) in floors
-    assert ("ISSGPR covariance", "m = 200", 1.2) in floors
-    assert ("ISSGPR Cholesky", "m = 200", 2.0) in floors
-    rest = {(c.what, c.target) for c in claims if "floor" not in c.what}
-    assert ("predict_one + learn_one - row in track, us", 25.0) in rest
-    assert ("bytes grown over 1000000 rows", 0) in rest
 
 
 @pytest.mark.more
@@ -156,56 +98,7 @@ def test_start_up_times_every_step_in_a_process_of_its_own(tmp_path, monkeypatch
     assert all(seconds > 0 for seconds in taken.values())
 
 
-@pytest.mark.parametrize("build", [floor.from_python, floor.from_compiled])
-@pytest.mark.parametrize("products", [1, 2])
-def test_both_floors_do_the_arithmetic_of_a_row_in_place(build, products, monkeypatch):
-    arrays = floor.operands(6)
-    lower_Q, lower_C, x, h = np.tril(arrays[0]), np.tril(arrays[1]), arrays[2], np.zeros(6)
-    monkeypatch.setattr(floor, "operands", lambda _: arrays)
-    monkeypatch.setattr(floor, "STEP", -0.1)
-    build(6, products)(3)()
-    for _ in range(3):
-        g = (lower_C + np.tril(lower_C, -1).T) @ x
-        lower_C = lower_C - 0.1 * np.tril(np.outer(g, g))
-    if products == 2:
-        h = (lower_Q + np.tril(lower_Q, -1).T) @ x
-    np.testing.assert_allclose(np.tril(arrays[1]), lower_C, rtol=1e-10)
-    np.testing.assert_allclose(arrays[3], g, rtol=1e-10)
-    np.testing.assert_allclose(arrays[4], h, rtol=1e-10)
-
-
 # Timing and records
-
-
-def test_a_block_has_tens_of_rows_or_as_many_as_it_can(monkeypatch):
-    now = [0.0]
-
-    def work(seconds_per_row):
-        def ready(rows):
-            def run():
-                now[0] += rows * seconds_per_row
-
-            return run
-
-        return ready
-
-    monkeypatch.setattr(timing, "CLOCK", lambda: now[0])
-    monkeypatch.setattr(timing, "BLOCK_SECONDS", 5e-3)
-    monkeypatch.setattr(timing, "BUDGET_SECONDS", 2.0)
-    assert timing.rows_per_block(work(1e-5)) == 500
-    assert timing.rows_per_block(work(4e-4)) == 10
-    assert timing.rows_per_block(work(2e-3)) == 2
-    assert timing.rows_per_block(work(1.0)) == 1
-    times = timing.interleaved({"fast": work(1e-6), "slow": work(1.0)}, rounds=4)
-    np.testing.assert_allclose(times["fast"], 1.0)
-    assert times["slow"].tolist() == pytest.approx([1e6, 1e6])
-
-
-def test_ratios_and_differences_are_medians_over_common_rounds():
-    times, reference = np.array([2.0, 8.0, 6.0, 100.0]), np.array([1.0, 2.0, 2.0])
-    assert timing.ratio(times, reference) == 3.0
-    assert timing.difference(times[:3], reference) == 4.0
-    assert timing.summary(np.full(5, 1.23456)) == {"median": 1.235, "p99": 1.235, "blocks": 5}
 
 
 def test_a_stopped_suite_goes_on_and_a_finished_one_begins_anew(tmp_path, monkeypatch):
@@ -241,10 +134,3 @@ def test_asking_a_command_for_help_changes_no_file(name, monkeypatch, capsys):
         command.main()
     assert "usage" in capsys.readouterr().out
     assert written_at() == before
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(0, "0"), (1234.5, "1,230"), (12.345, "12.3"), (0.012345, "0.0123"), (99.96, "100")]
-)
-def test_numbers_have_three_figures(value, shown):
-    assert tables.number(value) == shown

@@ -47,12 +47,11 @@ def stacks():
 
 # A law that models in layers may break although their parts keep it.
 law_of_layers = pytest.mark.parametrize("build", [*examples(more=()), *stacks()], indirect=True)
-# A law that all models keep by the same code: one of each kind shows it.
+# The others are kept by code that models share: one of each kind shows it.
 ALIKE = (EXAMPLES | CLASSES_AND_COUNTS).keys() - KINDS
-law_of_kinds = pytest.mark.parametrize("build", list(examples(more=ALIKE)), indirect=True)
 
 
-@pytest.fixture(params=list(examples(more=SLOW)))
+@pytest.fixture(params=list(examples(more=ALIKE)))
 def build(request):
     return request.param
 
@@ -298,7 +297,6 @@ BAD_ROWS = [
 ]
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_a_bad_row_gets_a_sentence_and_changes_nothing(build, data):
     X, Y = data
@@ -315,7 +313,6 @@ def test_a_bad_row_gets_a_sentence_and_changes_nothing(build, data):
         assert state(model) == before, name
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_a_bad_last_row_of_many_changes_nothing(build, data):
     X, Y = data
@@ -334,7 +331,6 @@ def test_a_bad_last_row_of_many_changes_nothing(build, data):
             assert state(model) == before, bad
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_bad_targets_of_many_change_nothing(build, data):
     X, Y = data
@@ -400,7 +396,6 @@ def test_a_row_has_a_noise_of_its_own_or_the_model_says_why_not(build, data):
     assert_same(one.track(X, Y, noise=noise), many.track(X, Y, noise=noise))
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_a_model_that_forgets_by_rows_takes_no_notice_of_the_time(build, data):
     X, Y = data
@@ -470,7 +465,6 @@ def test_copy_is_independent_and_clone_has_learned_nothing(build, data):
     assert state(fresh) == before
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_settings_can_be_read_and_changed_before_the_first_row_only(build, data):
     _, Y = data
@@ -506,7 +500,6 @@ def test_unknown_settings_are_refused_with_the_nearest_name():
             pytest.fail(f"{example} was changed: {model.set_params(**typo)}")
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_rows_may_be_lists_float32_readonly_strided_or_integers(build, data):
     X, Y = data
@@ -525,7 +518,6 @@ def test_rows_may_be_lists_float32_readonly_strided_or_integers(build, data):
     assert state(twin) == state(model)
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_no_rows_are_no_change(build, data):
     X, Y = data

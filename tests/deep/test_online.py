@@ -72,35 +72,6 @@ def test_rows_learned_online_equal_a_process_that_had_them_from_the_start():
     np.testing.assert_allclose(p.variance / units.target_scale**2, expected.variance, atol=1e-6)
 
 
-@pytest.mark.parametrize("features", ["basis", "fourier"])
-@pytest.mark.parametrize("forgetting", [None, 0.99, sg.Injection(0.99)], ids=["none", "prior", "injection"])
-@pytest.mark.parametrize("p", [1, 2])
-def test_every_tail_starts_near_the_trained_process_and_goes_on_learning(features, forgetting, p):
-    U, Y = plant(120, p)
-    model = deep.GPRNN(units=3, **SMALL).fit(U[:80], Y[:80])
-    online = model.online(features, capacity=300 if features == "fourier" else 60, forgetting=forgetting)
-    assert online.rows_seen == 76
-    X, targets, expected = rows_of(model, U, Y, 80)
-    frozen = online.copy().track(X)
-    assert frozen.mean.shape == targets.shape
-    np.testing.assert_allclose(frozen.mean, expected.mean, atol=0.1 * np.std(Y))
-    before = online.to_bytes()
-    tracked = online.track(X, targets)
-    assert online.rows_seen == 76 + len(X)
-    assert len(online.to_bytes()) == len(before)
-    assert not np.array_equal(tracked.mean[1:], frozen.mean[1:])
-    assert online.health.repairs == 0
-
-
-def test_a_tail_can_adapt_its_hyperparameters():
-    U, Y = plant(400)
-    model = deep.GPRNN(units=3, **SMALL).fit(U[:80], Y[:80])
-    online = model.online(capacity=30, adapt=sg.SNGD(interval=10))
-    before = online.hyperparameters["noise"]
-    online.learn_many(*(part[80:-1] for part in model.rows(U, Y)))
-    assert online.hyperparameters["noise"] != before
-
-
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_tail_is_saved_forecasts_and_starts_anew(p, tmp_path):
     U, Y = plant(120, p)
@@ -249,16 +220,3 @@ def test_the_projection_on_basis_points_is_that_of_the_deterministic_training_co
     np.testing.assert_allclose(p.mean, mean, atol=1e-8)
     np.testing.assert_allclose(p.variance[:, 0], variance, atol=1e-8)
     np.testing.assert_array_equal(model.basis, B)
-
-
-def test_spread_points_leave_less_unexplained_than_drawn_ones():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    kernel = sg.SquaredExponential(1.0)
-
-    def unexplained(points):
-        K = kernel(points) + 1e-10 * np.eye(len(points))
-        k = kernel(points, X)
-        return np.max(1.0 - np.sum(k * np.linalg.solve(K, k), axis=0))
-
-    assert unexplained(spread_points(kernel, X, 20)) < 0.5 * unexplained(X[:20])
-    assert len(spread_points(kernel, np.ones((10, 2)), 5)) == 1

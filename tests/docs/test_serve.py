@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 import itertools
 import json
 import math
@@ -19,39 +18,6 @@ PAGE = ROOT / "docs" / "serve.md"
 
 for package in ("starlette", "uvicorn", "msgspec", "httpx"):
     pytest.importorskip(package)
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("serve_results", ROOT / "benchmarks" / "serve.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def report(script):
-    return json.loads(script.FILE.read_text())
-
-
-def test_committed_tables_of_the_server_are_those_of_the_results(script, report):
-    text = script.PAGE.read_text()
-    assert script.page_with(text, report) == text
-    assert len(re.findall(r"of the server -->\n\n\|", text)) == 3
-
-
-def test_committed_results_lost_nothing_and_have_no_server_error(report):
-    kills, disk, malformed, soak = (report[name] for name in ("kills", "disk", "malformed", "soak"))
-    assert kills["kills"] == 200
-    assert kills["repeated"] > 200
-    assert disk["filled"] >= 5
-    assert disk["repeated"] > 0
-    assert kills["differences"] == disk["differences"] == 0
-    assert malformed["requests"] >= 2000
-    assert all(int(status) < 500 for status in malformed["statuses"])
-    assert soak["streams"] == 100
-    assert soak["failures"] == soak["rows_not_kept"] == 0
-    assert soak["resident_MiB"]["at the end"] < 1.1 * soak["resident_MiB"]["after a third"]
 
 
 def test_the_page_lists_every_route_with_its_scope():

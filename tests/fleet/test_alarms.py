@@ -142,13 +142,7 @@ def with_spikes(rows=30, size=6):
     [
         "KRLST",
         "Calibrated Standardize",
-        "SOGP, adapting",
-        pytest.param("several outputs", marks=pytest.mark.more),
-        *(
-            pytest.param(name, marks=pytest.mark.more)
-            for name in ("SOGP", "ISSGPR", "OIESGP", "Standardize Calibrated")
-        ),
-        pytest.param("each", marks=pytest.mark.more),
+        *(pytest.param(n, marks=pytest.mark.more) for n in ("several outputs", "each")),
     ],
 )
 def test_a_spike_is_learned_as_a_single_model_learns_a_row_of_less_weight(name, monkeypatch):

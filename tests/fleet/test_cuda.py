@@ -14,21 +14,6 @@ from tests.fleet.walk import SIZE, assert_close
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_gpu_predicts_what_the_cores_do(name):
-    X, Y = rows(200, 40)
-    gpu, cores = (sg.Fleet(RECIPES[name](), size=40, device=device) for device in ("cuda", "cpu"))
-    p, q = gpu.track(X, Y), cores.track(X, Y)
-    np.testing.assert_allclose(p.mean, q.mean, atol=1e-8)
-    np.testing.assert_allclose(p.variance, q.variance, atol=1e-8)
-    ids = np.array([3, 3, 39, 0])
-    np.testing.assert_allclose(
-        gpu.predict_many(X[0, ids], ids).mean, cores.predict_many(X[0, ids], ids).mean, atol=1e-8
-    )
-    np.testing.assert_allclose(gpu.to("cpu").predict_many(X[0]).mean, cores.predict_many(X[0]).mean, atol=1e-8)
-    assert gpu.broken().tolist() == []
-
-
 @pytest.mark.parametrize(("capacity", "precision"), [(31, "single"), (100, "single"), (100, "double"), (140, "single")])
 def test_many_sizes_run(capacity, precision):
     X, Y = rows(300, 20)
@@ -102,7 +87,7 @@ ONE_OF_A_KIND = (
     "KLMS",
     "LWPR",
     "LocalGP",
-    "Standardize",
+    "Calibrated Standardize",
     "TimeGP",
 )
 

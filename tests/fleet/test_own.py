@@ -98,8 +98,14 @@ def test_a_model_moves_to_another_place_with_its_hyperparameters():
     assert p.mean[0] == p.mean[1]
     for one in (fleet, sg.from_bytes(fleet.to_bytes())):
         assert one.model(0).get_params()["lengthscale"] == LENGTHSCALES[3]
-    with pytest.raises(ValueError, match="must have the settings of all"):
-        fleet.replace(0, recipe(capacity=3))
+    before = fleet.to_bytes()
+    for other, why in (
+        (recipe(capacity=3), "must have the settings of all"),
+        (recipe(lengthscale=np.array([1.0, 2.0])), "have 1 lengthscale each; got a model with 2. Build the fleet with"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            fleet.replace(0, other)
+    assert fleet.to_bytes() == before
 
 
 def test_what_cannot_be_hyperparameters_is_refused():

@@ -41,6 +41,17 @@ def altered(change):
     return snapshot.packed({name: header[name] for name in ("model", "settings", "shape")}, tensors)
 
 
+def test_damaged_bytes_are_refused():
+    data = saved()
+    for cut in (0, 8, 100, len(data) // 2, len(data) - 1):
+        with pytest.raises(sg.SnapshotError, match="not a streamgp snapshot, or it is cut short or damaged"):
+            sg.from_bytes(data[:cut])
+    flipped = bytearray(data)
+    flipped[-20] ^= 1
+    with pytest.raises(sg.SnapshotError, match="do not match its digest"):
+        sg.from_bytes(bytes(flipped))
+
+
 def set_item(name, where, value):
     def change(_, tensors):
         tensors[f"state.{name}"][where] = value

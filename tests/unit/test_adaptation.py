@@ -22,8 +22,6 @@ def stream_of(n=60, d=2, p=1, seed=0):
 
 
 MOVES = {
-    "lengthscales": [0.7, 2.0, 1.0, 0.05],
-    "variance": [1.0, 1.5, 3.0, 0.05],
     "noise": [1.0, 1.5, 1.0, 0.2],
     "all at once": [0.8, 1.1, 2.0, 0.01],
 }
@@ -147,21 +145,13 @@ def test_the_printed_recursion_for_the_inverse_of_the_fisher_matrix_is_not_its_i
     assert not np.allclose(printed, np.linalg.inv(F), rtol=0.5)
 
 
-def wave(X):
-    return np.sin(2 * X[:, 0])
-
-
 def path(t):
     return 3 * np.column_stack([np.sin(t / 30), np.sin(t / 47)])
 
 
-# Inputs, function and a lengthscale that suits; the first four served to choose what SNGD does, the others did not.
+# Inputs, function and a lengthscale that suits; the first served to choose what SNGD does, the other did not.
 STARTS = {
-    "wave": (lambda r, t: r.uniform(-3, 3, (t.size, 1)), wave, 1.0),
     "product": (lambda r, t: r.uniform(-3, 3, (t.size, 2)), lambda X: np.sin(X[:, 0]) * np.cos(X[:, 1]), 1.5),
-    "path": (lambda r, t: path(t), lambda X: np.sin(X[:, 0]), 1.5),
-    "three inputs": (lambda r, t: r.normal(size=(t.size, 3)), lambda X: np.sin(X[:, 0]) + 0.5 * X[:, 1] ** 2, 1.5),
-    "step": (lambda r, t: r.uniform(-3, 3, (t.size, 1)), lambda X: np.sign(X[:, 0]), 0.7),
     "line": (lambda r, t: r.uniform(-3, 3, (t.size, 2)), lambda X: X @ [1.0, -0.5], 3.0),
 }
 

@@ -9,7 +9,7 @@ import streamgp as sg
 from tests import inside, oracles
 
 NOISE, N = 0.05, 300
-WIDTHS = [1, 2, 5]
+WIDTHS = pytest.mark.parametrize(("d", "p"), [(1, 3), (2, 1), (5, 3)])
 
 
 def stream(d, p, n=N, seed=0):
@@ -34,8 +34,7 @@ def assert_predicts(model, Xs, mean, variance, tolerance=1e-8):
 
 
 @pytest.mark.parametrize("outputs", ["shared", "separate"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_sogp_and_krlst_with_room_for_every_point_equal_the_exact_gp(d, p, outputs):
     X, Y, Xs = stream(d, p)
     scale = np.sqrt(d) * 0.5
@@ -52,8 +51,7 @@ def test_sogp_and_krlst_with_room_for_every_point_equal_the_exact_gp(d, p, outpu
 
 
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_recursive_gp_on_the_data_equals_the_exact_gp(d, p, form):
     X, Y, Xs = stream(d, p)
     kernel, oracle = rough_kernel(d)
@@ -72,8 +70,7 @@ def test_recursive_gp_on_badly_conditioned_data_equals_the_exact_gp_with_the_sam
 
 
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_recursive_gp_one_by_one_equals_fitc(d, p, form):
     X, Y, Xs = stream(d, p)
     points = np.random.default_rng(9).uniform(-3, 3, (15, d))
@@ -84,8 +81,7 @@ def test_recursive_gp_one_by_one_equals_fitc(d, p, form):
 
 
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_issgpr_equals_batch_ssgpr(d, p, form):
     X, Y, Xs = stream(d, p)
     frequencies = np.random.default_rng(9).normal(size=(40, d))
