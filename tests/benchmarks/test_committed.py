@@ -26,6 +26,7 @@ ONE_TABLE = ("levels", "first_rows", "wrapper_cost", "horizons")
 OTHERS = ("settings ", "help ", "compared ", "short ", "result ", "table soh2014", "table alshedivat2017")
 # Pages that say the version once for all of their tables, or show in short what the page has that they link to.
 SAID_ON = {"README.md": "docs/rivals.md"} | {page: page for page in ("docs/performance.md", "docs/rivals.md")}
+SAID = r"streamgp \d+\.\d+\.\d+"
 
 
 def made_anew():
@@ -69,7 +70,7 @@ def test_committed_tables_say_their_version():
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))):
         page, text = path.relative_to(ROOT).as_posix(), path.read_text()
         if other := SAID_ON.get(page):
-            text = f"<!-- all -->\n{(ROOT / other).read_text()}<!-- end"
+            assert re.search(SAID, (ROOT / other).read_text()), page
+            continue
         for name, block in re.findall(r"<!-- (?!end)([^>]+?) -->\n(.*?)<!-- end\b", text, re.DOTALL):
-            if not name.startswith(OTHERS) and (not other or name == "all"):
-                assert re.search(r"streamgp \d+\.\d+\.\d+", block), f"{page}: {name}"
+            assert name.startswith(OTHERS) or re.search(SAID, block), f"{page}: {name}"

@@ -62,10 +62,12 @@ def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
     assert isinstance(walk(fleet, recipe, name, outputs).go(3).fleet._engine, CpuEngine)
 
 
-SLOW = pytest.param("Auto", marks=pytest.mark.more)
+SLOW = "Auto", "Tuned"
 
 
-@pytest.mark.parametrize("name", [SLOW, *(name for name in OTHERS if name != "Auto")])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.more if name in SLOW else ()) for name in OTHERS]
+)
 def test_a_fleet_of_any_model_is_the_loop_over_its_models(name):
     for outputs in ((), (2,)):
         recipe = OTHERS[name]()

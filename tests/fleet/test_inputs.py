@@ -107,7 +107,7 @@ def test_noise_and_time_that_cannot_be():
         ({"noise": -1.0}, "model 0: noise must be finite and above 0 in row 0"),
         (
             {"noise": filled((3, 2))},
-            r"noise must be one variance, or one for each target: shape \(2, 3\); got \(3, 2\)",
+            r"one variance, or one for each target: shape \(2, 3\); got \(3, 2\)",
         ),
         ({"time": np.zeros(3)}, r"time must be one time for each row: shape \(2, 3\); got \(3,\)"),
     ):

@@ -47,7 +47,7 @@ def both(recipe, **settings):
 
 
 @pytest.mark.usefixtures("inside")
-@pytest.mark.parametrize("name", ["Tuned", "DriftAware", "Committee", "Lagged", "Ahead", "Delayed", "SeasonalValue"])
+@pytest.mark.parametrize("name", ["DriftAware", "Committee", "Lagged", "Ahead", "Delayed", "SeasonalValue"])
 def test_models_in_processes_are_those_of_one_process(name):
     fleet = sg.Fleet(OTHERS[name](), size=4, threads=3, pending=100)
     assert in_processes(Walk(fleet, OTHERS[name](), late=name != "Delayed").go().fleet)
