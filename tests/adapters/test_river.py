@@ -98,33 +98,6 @@ def test_a_feature_that_appears_late_is_left_out_and_counted():
     assert pickle.dumps(regressor) == before
 
 
-def test_a_feature_that_vanishes_is_0():
-    regressor, native = StreamRegressor(sg.KRLST(capacity=20)), sg.KRLST(capacity=20)
-    for t, (row, y) in enumerate(zip(ROWS, Y, strict=True)):
-        regressor.learn_one({"north": row["north"]} if t % 2 else row, y)
-        native.learn_one([0.0, row["north"], 0.0] if t % 2 else [row[name] for name in sorted(NAMES)], y)
-    assert regressor._native.to_bytes() == native.to_bytes()
-    assert regressor.predict_one({}) == native.predict_one([0.0, 0.0, 0.0]).mean
-
-
-def test_given_features_are_the_columns_in_their_order():
-    regressor = StreamRegressor(sg.KRLST(sg.SquaredExponential([1.0, 2.0])), features=["south", "north"])
-    native = sg.KRLST(sg.SquaredExponential([1.0, 2.0]))
-    for row, y in zip(ROWS, Y, strict=True):
-        assert regressor.predict_one(row) == native.predict_one([row["south"], row["north"]]).mean
-        regressor.learn_one(row, y)
-        native.learn_one([row["south"], row["north"]], y)
-    assert regressor._native.to_bytes() == native.to_bytes()
-    assert regressor.ignored == len(ROWS)
-    assert regressor.clone().columns == ("south", "north")
-
-
-def test_names_may_be_of_any_kind():
-    regressor = StreamRegressor(sg.KRLST())
-    regressor.learn_one({10: 1.0, "a": 2.0, ("b", 1): 3.0}, 1.0)
-    assert regressor.columns == (("b", 1), 10, "a")
-
-
 # Failures.
 
 

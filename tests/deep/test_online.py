@@ -190,19 +190,6 @@ def test_bad_encoders_get_a_sentence():
             call()
 
 
-def test_projected_fourier_weights_are_those_of_rows_learned_one_by_one():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 2))
-    Y = np.sin(X)
-    at_once, by_row = (
-        sg.OnlineGP(sg.Fourier(20, lengthscale=1.0, seed=1), noise=0.1, outputs="separate") for _ in range(2)
-    )
-    place(at_once, X, Y)
-    by_row.learn_many(X, Y)
-    np.testing.assert_allclose(at_once.predict_many(X).mean, by_row.predict_many(X).mean, atol=1e-10)
-    np.testing.assert_allclose(at_once.predict_many(X).variance, by_row.predict_many(X).variance, atol=1e-10)
-
-
 @pytest.mark.parametrize("forgetting", [None, sg.Injection(0.99)], ids=["relative", "absolute"])
 def test_the_projection_on_basis_points_is_that_of_the_deterministic_training_conditional(forgetting):
     rng = np.random.default_rng(0)

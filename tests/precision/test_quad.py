@@ -256,37 +256,6 @@ def test_a_move_is_the_batch_gp_under_the_new_hyperparameters(absorb):
     assert_predicts(reference, -x, batch_gp(k, [*X, x], y, 0.011, -x, JITTER))
 
 
-def stationary(parameters):
-    *scales, variance = parameters
-    return lambda x, z: mpf(variance) * mp.exp(-r2(x, z, scales) / 2)
-
-
-def test_moves_of_absorbed_rows_scale_noise_and_residuals_apart():
-    operations, parameters, k = KERNELS["ard"]
-    X, y = rows(12)
-    B = list(X[:4])
-    moves = {7: ([0.9, 1.1, 2.5, 0.6], 0.011), 11: ([1.0, 1.0, 2.0, 1.2], 0.05)}
-    reference = Reference(operations, parameters, NOISE)
-    noise, variance, mean_precision = mpf(NOISE), mpf(V), mpf(0)
-    projections, noises = [], []
-    for t in range(12):
-        psi, gamma2 = (unit(4, t), mpf(0)) if t < 4 else projection(k, B, X[t])
-        projections.append(psi)
-        noises.append(gamma2 + noise)
-        mean_precision = (mean_precision * t + 1 / (gamma2 + noise)) / (t + 1)
-        reference.step(X[t], y[t], ADMITTED if t < 4 else ABSORBED)
-        if t in moves:
-            new, new_noise = moves[t]
-            reference.move(new, new_noise)
-            g, c = 1 / mean_precision - noise, mpf(new[-1]) / variance
-            # The rows keep what they say about the values at the basis; their noises are multiplied.
-            noises = [n * (mpf(new_noise) + c * g) / (noise + g) for n in noises]
-            mean_precision = 1 / (mpf(new_noise) + c * g)
-            noise, variance, k = mpf(new_noise), mpf(new[-1]), stationary(new)
-    m, Sigma = given_rows(gram(k, B), projections, noises, y)
-    assert_predicts(reference, np.array([0.1, 0.2, 0.3]), through_basis(k, B, m, Sigma, [0.1, 0.2, 0.3]))
-
-
 def test_what_cannot_be_followed_is_refused():
     operations, parameters, _ = KERNELS["ard"]
     reference = Reference(operations, parameters, NOISE)

@@ -108,12 +108,6 @@ def test_function_and_weights_are_those_of_the_batch_process(name: str, of: str)
         np.testing.assert_allclose(joint.covariance, covariance, atol=1e-8)
 
 
-def test_before_any_data_it_is_the_prior() -> None:
-    p = sg.SOGP(mean=INPUTS).predict_one([1.0, 2.0])
-    assert p.mean == pytest.approx(1.0 + 2.0 * 0.5)
-    assert p.variance == pytest.approx(1.0 + 9.0 + 4.0 + 4.0)
-
-
 @pytest.mark.parametrize("mean", [INPUTS, SWING, SWING.replaced(gradient=swing_slopes), swing])
 @pytest.mark.parametrize(
     "build",
@@ -192,14 +186,6 @@ def test_in_standardize_it_is_in_its_units_and_a_far_prediction_is_on_the_line()
     model.learn_many(rows, 1e5 - 3.0 * rows[:, 0])
     assert model.predict_one([3e9]).mean == pytest.approx(1e5 - 9e9, rel=2e-3)
     assert model.health.unresolved_rows == 0
-
-
-def test_hyperparameters_adapt_beside_the_weights() -> None:
-    model = sg.SOGP(capacity=20, mean=INPUTS, adapt=sg.SNGD(interval=10, rest=5))
-    rows = np.random.default_rng(3).uniform(-2.0, 2.0, (300, 2))
-    model.learn_many(rows, 3.0 + 2.0 * rows[:, 0] + np.sin(2.0 * rows[:, 1]))
-    assert np.isfinite(model.predict_many(NEXT).mean).all()
-    assert model.mean_weights.mean[1] == pytest.approx(2.0, abs=0.1)
 
 
 def test_a_row_is_predicted_anew_where_the_memory_cannot_tell_it_from_the_last() -> None:

@@ -75,17 +75,6 @@ def test_predictions_are_the_mixture_of_the_experts(neighbors):
     np.testing.assert_allclose(p.variance, variance, atol=1e-8)
 
 
-def test_the_mixture_by_hand():
-    # Two experts of one point each, asked half way: equal weights.
-    model = LocalGP(sg.SquaredExponential(1.0), noise=0.25, experts=2, threshold=0.5)
-    model.learn_many([-1.0, 1.0], [3.0, 5.0])
-    shrink = np.exp(-0.5) / 1.25
-    m1, m2, v = 3.0 * shrink, 5.0 * shrink, 1.0 - np.exp(-1.0) / 1.25
-    p = model.predict_one(0.0)
-    assert p.mean == pytest.approx((m1 + m2) / 2, rel=1e-12)
-    assert p.variance == pytest.approx(v + (m1 - m2) ** 2 / 4, rel=1e-12)
-
-
 def test_a_row_goes_to_the_most_similar_expert_or_begins_one():
     X, Y = rows(200)
     model = LocalGP(kernel(), noise=NOISE, experts=6, capacity=30, threshold=0.5)
@@ -120,15 +109,6 @@ def test_a_full_expert_drops_the_point_that_the_others_predict_best():
             dropped_new += out == 10
         np.testing.assert_array_equal(model.points[0], held)
     assert 0 < dropped_new < 50
-
-
-def test_of_points_as_redundant_as_each_other_the_oldest_leaves():
-    model = LocalGP(noise=0.1, experts=1, capacity=3)
-    model.learn_many([0.0, 0.0, 0.0], [1.0, 2.0, 3.0])
-    model.learn_one(0.0, 4.0)
-    assert model.last_change.evicted == 0
-    # Three observations of one value: the posterior mean is their sum / (3 + noise).
-    assert model.predict_one(0.0).mean == pytest.approx((2.0 + 3.0 + 4.0) / 3.1, rel=1e-12)
 
 
 def test_dropping_the_oldest_is_a_sliding_window():

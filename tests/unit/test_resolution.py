@@ -78,7 +78,7 @@ def linear_streams(size):
     }
 
 
-@pytest.mark.parametrize("size", [10.0**e for e in range(10)])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e9])
 def test_linear_models_are_right_for_inputs_of_any_size_or_say_that_they_are_not(size):
     rng, noise = np.random.default_rng(4), 0.01
     y = rng.normal(size=ROWS)
@@ -129,7 +129,7 @@ def test_a_covariance_that_lost_its_digits_learns_again():
 
 
 @pytest.mark.parametrize("stream", ["spread", "repeated"])
-@pytest.mark.parametrize("noise", [1e-4, 1e-7, 1e-9, 1e-11, 1e-14, 1e-20, 1e-99])
+@pytest.mark.parametrize("noise", [1e-4, 1e-9, 1e-14, 1e-99])
 def test_fourier_features_with_next_to_no_noise_are_right_or_say_that_they_are_not(noise, stream):
     rng = np.random.default_rng(0)
     omega = rng.normal(size=(3, 1))
@@ -163,7 +163,7 @@ def test_a_row_of_next_to_no_noise_counts_before_it_does_harm():
 
 
 @pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
-@pytest.mark.parametrize("noise", [1e-2, 1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 1e-99])
+@pytest.mark.parametrize("noise", [1e-2, 1e-8, 1e-14, 1e-99])
 def test_kept_rows_whose_targets_conflict_are_right_or_counted(build, noise):
     rng = np.random.default_rng(1)
     X = rng.choice(rng.uniform(-2, 2, 4), ROWS)
@@ -183,9 +183,6 @@ def test_kept_rows_whose_targets_conflict_are_right_or_counted(build, noise):
         model.learn_one(x, target)
     assert (model.health.repairs > 0) == (noise < 1e-7)
     assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-
-
-# A basis that grows, without the residual.
 
 
 # Basis points that are given.
@@ -279,8 +276,6 @@ def test_forgetting_once_counts_the_directions_it_cuts_back_which_are_no_repairs
         lambda: sg.KRLST(capacity=5, mode="injection", forgetting=0.8),
         lambda: sg.OnlineGP(sg.Fourier(4), forgetting=sg.Injection(0.8), form="covariance"),
         lambda: sg.OnlineGP(sg.Linear(), forgetting=sg.Injection(0.8)),
-        lambda: sg.KRLST(capacity=5, mode="injection", half_life=1.0),
-        lambda: sg.OnlineGP(sg.Fourier(4), forgetting=sg.Injection(half_life=1.0), form="covariance"),
         lambda: sg.OnlineGP(sg.Linear(), forgetting=sg.Injection(half_life=1.0)),
     ],
 )

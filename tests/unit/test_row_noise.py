@@ -73,14 +73,6 @@ def test_recursive_gp_equals_fitc_with_that_diagonal(outputs):
     assert_equals(model.predict_many(Z), mean + Z[:, 0], variance)
 
 
-def test_recursive_gp_learns_a_batch_with_its_noises():
-    points = sg.grid([-3, -3], [3, 3], [3, 3])
-    model = sg.RecursiveGP(points, kernel=KERNEL, batch=N)
-    model.learn_many(X, Y, noise=NOISE)
-    # At the basis points themselves one batch of all rows is the exact Gaussian process.
-    assert_equals(model.predict_many(points), *oracles.exact_gp(SE, X, Y, points, NOISE))
-
-
 @pytest.mark.parametrize("outputs", ["shared", "separate"])
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
 def test_issgpr_equals_weighted_least_squares(form, outputs):
@@ -131,24 +123,6 @@ def test_standardize_takes_the_noise_in_the_units_of_the_target():
         np.testing.assert_allclose(p.variance / s.target_scale**2, variance, atol=1e-8)
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_encoded_takes_the_noise_in_the_units_of_the_target(several):
-    weights = rng.normal(size=12 * (2 + 4 + 2))
-    inner = sg.SOGP(KERNEL, novelty=0)
-    model = sg.Encoded(
-        sg.TrainedEncoder("gru", inputs=2, depth=3, units=4, weights=weights),
-        model=[inner, inner] if several else inner,
-        target_scale=[2.0, 5.0] if several else [2.0],
-    )
-    T = np.stack([Y, Y], axis=1) if several else Y
-    noise = np.stack([NOISE, 2 * NOISE], axis=1) if several else NOISE
-    model.learn_many(X, T, noise=noise)
-    for j, one in enumerate(model.inner if several else [model.inner]):
-        E, scale = one.basis, (2.0, 5.0)[j]
-        expected = oracles.exact_gp(SE, E, Y / scale, E[:5], (1 + j) * NOISE / scale**2)
-        assert_equals(one.predict_many(E[:5]), *(values[:, None] for values in expected))
-
-
 def test_a_committee_gives_the_noise_to_the_members_that_can_take_it():
     members = [
         sg.SOGP(capacity=10),
@@ -165,25 +139,6 @@ def test_a_committee_gives_the_noise_to_the_members_that_can_take_it():
         np.testing.assert_array_equal(within.predict_many(Z).mean.ravel(), alone.predict_many(Z).mean)
     with pytest.raises(ValueError, match="QKLMS cannot weigh a row by its noise"):
         sg.Committee([sg.filters.QKLMS(), sg.SeasonalValue()]).learn_one(X[0], 1.0, noise=0.1)
-
-
-def test_driftaware_ranks_an_error_by_the_noise_of_its_row():
-    T = np.sin(X[:, 0])
-    model = sg.DriftAware(sg.SOGP(KERNEL), warmup=10, false_alarm_rate=0.02, trial=10)
-    loud = np.tile([1.0, 1e6], N)[: 2 * N]
-    said = np.tile([0.01, 1e6], N)[: 2 * N]
-    Xs, Ts = np.repeat(X, 2, axis=0), np.repeat(T, 2)
-    errors = np.sqrt(said) * np.random.default_rng(0).normal(size=2 * N) * (loud > 1)
-    model.learn_many(Xs, Ts + errors, noise=said)
-    assert not model.events
-
-
-def test_a_late_target_is_learned_with_its_noise():
-    late, plain = sg.Delayed(sg.Calibrated(sg.KRLST(capacity=10))), sg.Calibrated(sg.KRLST(capacity=10))
-    for x, y, noise in zip(X, Y, NOISE, strict=True):
-        late.resolve(late.issue(x).ticket, y, noise=noise)
-        plain.learn_one(x, y, noise=noise)
-    np.testing.assert_array_equal(late.predict_many(Z).mean, plain.predict_many(Z).mean)
 
 
 # Bad input.

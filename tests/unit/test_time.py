@@ -182,15 +182,6 @@ def test_a_model_with_a_half_life_needs_the_time_of_every_learned_row(build):
     model.learn_one(X[0], Y[0], time=TIMES[4])  # at the same time: nothing is forgotten
 
 
-def test_a_model_within_wrappers_needs_it_also_after_their_warm_up():
-    model = sg.Calibrated(sg.Standardize(sg.KRLST(half_life=3.0), warmup=5))
-    model.learn_many(np.arange(20.0) % 4, np.arange(20.0), time=np.arange(20.0))
-    before = model.to_bytes()
-    with pytest.raises(ValueError, match="has a half_life, so it forgets by the time"):
-        model.learn_one(1.0, 2.0)
-    assert model.to_bytes() == before
-
-
 def test_times_may_be_numbers_or_dates():
     pandas = pytest.importorskip("pandas")
     start = dt.datetime(2024, 3, 1)
