@@ -196,3 +196,12 @@ def test_what_no_process_can_compile_is_left_to_the_caller(monkeypatch, capfd):
 def test_what_is_loaded_is_compiled():
     compile_now(checks.check)
     assert is_filled(checks.check)
+
+
+@needs_compiler
+def test_what_is_loaded_is_found_without_a_lock_that_an_interrupted_call_may_have_left_held(monkeypatch):
+    from streamgp.compiled import jit
+
+    sg.KRLST()
+    monkeypatch.setattr(jit, "global_compiler_lock", None)
+    sg.KRLST()

@@ -388,21 +388,13 @@ def test_a_kernel_is_searched_up_to_ten_variances_of_the_targets_unless_bounds_a
     assert fit_prefix(beyond, X, Y, evidence).hyperparameters["variance"] <= 50.0 * unit**2 * (1 + 1e-6)
 
 
-def test_a_model_without_noise_can_be_tuned():
-    X = np.linspace(0.0, 6.0, 60)
-    assert tune(sg.KRLS(noise=0.0), X, np.sin(X), Evidence(restarts=0)).get_params()["noise"] > 0
-
-
 # Units: a model that is tuned in other units predicts the same in those units.
 
 UNITS = {
     "linear": sg.LinearKernel() + sg.Constant(),
-    "squared exponential and linear": sg.SquaredExponential() + sg.LinearKernel(),
-    "scaled and quadratic": sg.Constant(2.0) * sg.SquaredExponential() + sg.LinearKernel() * sg.LinearKernel(),
     "periodic": sg.Periodic(4.0) + sg.LinearKernel(),
-    "factors": sg.SquaredExponential(factors=1) + sg.LinearKernel(),
 }
-SLOW = ("factors", "squared exponential and linear", "scaled and quadratic", "periodic")
+SLOW = ("periodic",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.more if name in SLOW else ()) for name in UNITS])
@@ -430,14 +422,3 @@ def test_a_tuned_model_predicts_the_same_in_all_units(name):
         np.testing.assert_allclose(got, expected, atol=2e-3)
     if name != "linear":
         assert expected[1] == pytest.approx(0.1, rel=0.3)
-
-
-def test_small_inputs_of_a_linear_kernel_do_not_raise_the_noise():
-    rng = np.random.default_rng(24)
-    x = 1e-3 * rng.standard_normal(200)
-    y = 3000.0 * x + 0.1 * rng.standard_normal(200)
-    tuned = tune(sg.SOGP(sg.LinearKernel() + sg.Constant()), x, y)
-    assert tuned.get_params()["noise"] == pytest.approx(0.01, rel=0.2)
-    assert tuned.get_params()["kernel"].left.variance > 1e6
-    wide = tune(sg.SOGP(sg.LinearKernel() + sg.Constant()), x, y, Evidence(bounds=(1e-8, 1e9)))
-    assert wide.get_params()["noise"] == pytest.approx(0.01, rel=0.2)

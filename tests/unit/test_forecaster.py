@@ -181,7 +181,7 @@ def test_a_few_rows_are_forecast_and_calibrated_by_nothing():
         assert np.isfinite(forecaster.forecast(2).quantile(0.9)).all()
 
 
-@pytest.mark.parametrize(("fill_value", "row"), [(-9999.0, 3), (3.4e38, 0), (3.4e38, 60)])
+@pytest.mark.parametrize(("fill_value", "row"), [(-9999.0, 3), (3.4e38, 0)])
 def test_fill_values_count_as_missing_and_are_counted(fill_value, row):
     y = seasonal()[:120]
     missing, filled = y.copy(), y.copy()

