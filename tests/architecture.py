@@ -27,13 +27,13 @@ def imports():
 
 
 @cache
-def _tree(path):
-    return ast.parse(path.read_text())
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _imported(path, known):
     found = set()
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree(path)):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -17,7 +17,7 @@ from streamgp.compiled import INTERPRETED, compile_now, compile_once, is_filled
 from streamgp.contract import checks
 from streamgp.job import ahead
 from streamgp.process import state, stream
-from tests import processors
+from tests import architecture, processors
 
 CODE = (
     "import numpy as np, streamgp as sg, hashlib; t = np.arange(300.0)\n"
@@ -95,7 +95,7 @@ def test_everything_that_is_marked_is_compiled_ahead_and_commands_come_first():
     marked = {
         f"{'.'.join(path.relative_to(root.parent).with_suffix('').parts)}:{name}"
         for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(architecture.tree(path))
         if (name := entry_in(node)) is not None
     }
     every = names(ahead.every())

@@ -68,6 +68,7 @@ def activation(entries, dx):
     return np.exp(-0.5 * np.sum(z**2, axis=-1)), z, M
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("entries", [[1.1, 0.7, 0.9], [1.1, 0.3, -0.2, 0.7, 0.4, 0.9]], ids=["diagonal", "full"])
 def test_the_rows_gradients_add_up_to_that_of_the_leave_one_out_cost(entries):
     # The published gradient holds the weight of a row in its own leverage fixed; so does the cost differenced here.
@@ -102,6 +103,7 @@ def test_the_rows_gradients_add_up_to_that_of_the_leave_one_out_cost(entries):
     np.testing.assert_allclose(total, differences, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("entries", [[1.1, 0.7], [1.1, 0.3, 0.7]], ids=["diagonal", "full"])
 def test_curvature_is_the_second_derivative_by_each_entry(entries):
     entries, dx, slope, bend, share, penalty = np.array(entries), np.array([0.4, -0.9]), -0.7, 0.5, 0.2, 0.03
@@ -121,6 +123,7 @@ def test_curvature_is_the_second_derivative_by_each_entry(entries):
         assert work.curvature[i] == pytest.approx((up - 2 * here + down) / 1e-8, abs=1e-6)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("meta", [False, True])
 @pytest.mark.parametrize("rate", [1e-3, 1e3])
 def test_a_row_moves_the_metric_down_its_gradient_and_leaves_its_traces(meta, rate):
@@ -149,6 +152,7 @@ def test_a_row_moves_the_metric_down_its_gradient_and_leaves_its_traces(meta, ra
     np.testing.assert_allclose(state.R[0], 0.999 * before["R"] + part * w[t] * (e_cv[t] * s[t]) ** 2, rtol=1e-8)
 
 
+@pytest.mark.more
 def test_erratum_the_second_derivative_used_in_meta_learning_is_not_that_of_the_cost():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 1))
