@@ -174,6 +174,19 @@ def test_training_ends_with_the_best_weights_and_stops_when_patience_is_out():
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_trained_network_can_be_the_start():
+    U, Y = plant()
+    network = deep.Network(deep.LSTM(4), **SMALL).fit(U, Y)
+    slow = FEW.replaced(epochs=1, rate=1e-12, validation=0.0)
+    model = lstm(training=slow).fit(U, Y, pretrained=network)
+    for one, other in zip(weights_of(network).values(), weights_of(model).values(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+    other = deep.Network(deep.LSTM(5), depth=4, training=FEW, device="cpu").fit(U, Y)
+    for start, message in ((other, "have the same encoder"), (deep.Network(deep.LSTM(4)), "be a model that has been")):
+        with pytest.raises(ValueError, match=f"pretrained must {message}"):
+            lstm().fit(U, Y, pretrained=start)
+
+
 def test_passes_with_dropout_spread_and_repeat(build):
     U, Y = plant()
     model = build().fit(U, Y)

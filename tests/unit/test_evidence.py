@@ -131,14 +131,6 @@ def test_a_start_that_cannot_be_computed_is_refused_but_an_unlucky_restart_is_no
         Evidence().maximize(Objective(fails, np.zeros(1), ("a",), np.array([True])))
 
 
-def test_progress_may_be_a_function():
-    seen = []
-    maximum = Evidence(restarts=1, progress=lambda *step: seen.append(step)).maximize(hill())
-    assert [step[0] for step in seen] == sorted(step[0] for step in seen)
-    assert [value for start, _, value in seen if start == 0] == list(maximum.history[0])
-    assert [iteration for start, iteration, _ in seen if start == 1] == list(range(len(maximum.history[1])))
-
-
 def test_progress_true_prints_lines(capsys):
     Evidence(restarts=1, progress=True).maximize(hill())
     said = capsys.readouterr()

@@ -132,6 +132,26 @@ def test_derivatives_go_through_the_mean(build: Any, mean: Any) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
 
 
+def test_weights_of_several_outputs_are_those_of_each() -> None:
+    targets = np.column_stack([Y, X[:, 0] ** 2 - X[:, 1]])
+    for outputs in ("shared", "separate"):
+        model = sg.SOGP(capacity=50, mean=INPUTS, outputs=outputs)
+        model.learn_many(X, targets)
+        for o in range(2):
+            one = sg.SOGP(capacity=50, mean=INPUTS)
+            one.learn_many(X, targets[:, o])
+            np.testing.assert_allclose(model.mean_weights.mean[:, o], one.mean_weights.mean, atol=1e-10)
+            np.testing.assert_allclose(model.mean_weights.std[:, o], one.mean_weights.std, atol=1e-10)
+    model = sg.SOGP(capacity=50, mean=INPUTS.replaced(start=[[1.0, 2.0], [0.0, 3.0], [0.5, 4.0]]))
+    model.learn_many(X, np.column_stack([Y, Y]))
+    one = sg.SOGP(capacity=50, mean=INPUTS.replaced(start=[2.0, 3.0, 4.0]))
+    one.learn_many(X, Y)
+    np.testing.assert_allclose(model.mean_weights.mean[:, 1], one.mean_weights.mean, atol=1e-10)
+    np.testing.assert_allclose(model.predict_many(NEXT).mean[:, 1], one.predict_many(NEXT).mean, atol=1e-10)
+    with pytest.raises(ValueError, match="weights of 2 outputs, but there are 1"):
+        sg.SOGP(mean=INPUTS.replaced(start=[[1.0, 2.0]])).learn_one(X[0], 1.0)
+
+
 def test_beside_a_kernel_over_time_it_is_the_sum_of_both() -> None:
     times = np.cumsum(RNG.uniform(0.1, 2.0, len(X)))
     time = sg.Matern(0.5, lengthscale=3.0, variance=0.5)

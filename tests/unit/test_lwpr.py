@@ -225,12 +225,6 @@ def test_of_two_fields_that_overlap_too_much_the_wider_leaves(wide):
     assert not any(getattr(model._state, name)[1:].any() for name in rf.STATE)
 
 
-def test_with_the_default_w_prune_no_field_leaves():
-    model = LWPR(init_D=1.0, w_gen=0.5, update_D=False)
-    model.learn_many([0.0, 1.3, 0.65, 0.65], np.zeros(4))
-    assert model.size == 2
-
-
 def test_a_full_model_replaces_the_field_that_was_inactive_for_longest():
     model = LWPR(init_D=1.0, capacity=2, update_D=False)
     model.learn_many([0.0, 10.0, 0.1], np.zeros(3))
@@ -279,22 +273,6 @@ def test_the_variance_is_infinite_where_no_field_can_speak():
     assert trusted == [False] * 4 + [True] * 8
     assert model.predict_one(100.0).variance == np.inf
     assert model.predict_one(0.0).variance > 0.0
-
-
-def test_before_errors_are_counted_the_variance_is_the_spread_of_the_targets():
-    model = LWPR(init_D=1e-6, update_D=False)
-    Y = np.random.default_rng(0).standard_normal(60)
-    model.learn_one(0.0, 0.0)
-    model.learn_many(np.zeros(60), Y)
-    means = [np.average(Y[: n + 1], weights=discounts(n + 1)) for n in range(60)]
-    spread = np.average((Y - means) ** 2, weights=discounts(60))
-    assert model.predict_one(0.0).variance == pytest.approx(spread, rel=1e-6)
-
-
-def discounts(n):
-    """Weights of n rows under the default annealed forgetting."""
-    lam = 0.99999 - (0.99999 - 0.999) * 0.9999 ** np.arange(n)
-    return np.append(np.cumprod(lam[:0:-1])[::-1], 1.0)
 
 
 def test_it_learns_cross_2d():

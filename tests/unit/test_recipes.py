@@ -271,29 +271,6 @@ def test_a_batch_with_missing_targets_learns_the_others_and_learn_one_is_a_batch
     assert_same(ones, batches, Xs, 1e-10)
 
 
-def test_prior_mean_enters_predictions_and_is_asked_for_when_loading(tmp_path):
-    X, Y, Xs = stream(60)
-    points = sg.grid([-3, -3], [3, 3], 4)
-
-    def slope(rows):
-        return 2.0 * rows[:, 0] - 1.0
-
-    with_mean = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.5), noise=NOISE, mean=slope)
-    without = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.5), noise=NOISE)
-    p, q = with_mean.track(X, Y), without.track(X, Y - slope(X))
-    np.testing.assert_allclose(p.mean, q.mean + slope(X), atol=1e-12)
-    assert with_mean.clone().predict_one(Xs[0]).mean == slope(Xs[:1])[0]
-    with_mean.save(tmp_path / "model.sgp")
-    with pytest.raises(sg.SnapshotError, match=r"needs mean=.*load\(path, mean=f\)"):
-        sg.load(tmp_path / "model.sgp")
-    loaded = sg.load(tmp_path / "model.sgp", mean=slope)
-    np.testing.assert_array_equal(loaded.predict_many(Xs).mean, with_mean.predict_many(Xs).mean)
-    with pytest.raises(ValueError, match="mean must return one finite number for each of the 1 rows"):
-        sg.RecursiveGP(points, mean=lambda rows: np.nan * rows[:, 0]).predict_one(Xs[0])
-    with pytest.raises(TypeError, match="mean must be a number, a function"):
-        sg.RecursiveGP(points, mean="slope")
-
-
 def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():
     X, Y, Xs = stream(200)
     half, new = sg.grid([-3, -3], [3, 3], 4), rng.uniform(-3, 3, (5, 2))

@@ -8,8 +8,7 @@ from scipy.linalg import expm
 
 import streamgp as sg
 from tests import inside, oracles
-from tests.precision.streams import STREAMS
-from tests.unit.test_timegp import KERNELS, SPACINGS, added, matern, multiplied, periodic
+from tests.unit.test_timegp import KERNELS, SPACINGS, matern, multiplied, periodic
 
 NOISE = 0.05
 ROWS = 60
@@ -235,28 +234,6 @@ def test_forget_lets_the_inputs_fade_and_leaves_time_to_its_kernel():
     np.testing.assert_allclose(level, 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("stream_name", ["sine", "duplicates", "jumps"])
-def test_hostile_streams_with_time_added_stay_with_the_batch_formula(stream_name):
-    n = 300
-    X, y = STREAMS[stream_name](n, 0)
-    times = np.cumsum(10.0 ** np.random.default_rng(3).uniform(-6, 1, n))
-    y = y + np.sin(times)
-    points = X[:: n // 6] + 0.3 * np.random.default_rng(4).normal(size=X[:: n // 6].shape)
-    model = sg.RecursiveGP(points, lengthscale=1.0, noise=0.01, time=SMOOTH + SEASON)
-    model.learn_many(X, y, time=times)
-    assert model.health.repairs == 0
-    se = oracles.squared_exponential(1.0)
-    K = se(points, points)
-    low_rank = lambda A, B: se(A, points) @ np.linalg.solve(K, se(points, B))  # noqa: E731
-    c = added(matern(1.5, 2.0, 3.0), multiplied(matern(0.5, 30.0), periodic(3.0)))
-    residual = np.maximum(1.0 - np.diag(low_rank(X, X)), 0.0)
-    later = times[-1] + np.arange(5.0)
-    mean, covariance = batch(low_rank, c, X, times, y, X[:5], later, 0.01, residual)
-    p = model.predict_many(X[:5], time=later)
-    np.testing.assert_allclose(p.mean, mean, atol=1e-8)
-    np.testing.assert_allclose(p.variance, np.diag(covariance) + residual[:5], atol=1e-8)
-
-
 # What moves.
 
 
@@ -351,31 +328,7 @@ def test_a_forecast_is_in_closed_form_where_nothing_is_fed_back():
     np.testing.assert_array_equal(model.forecast(ahead).mean, model.predict_many(last, time=ahead).mean)
 
 
-def test_free_runs_follow_the_joint_posterior_over_time():
-    """With one weight that means nothing the futures are those of the kernel over time."""
-    times = irregular(40)
-    y = np.sin(times)
-    X = np.column_stack([np.zeros(40), np.r_[0.0, y[:-1]]])
-    model = sg.OnlineGP(sg.Linear(1e8, constant=False), noise=0.01, time=SMOOTH)
-    model.learn_many(X, y, time=times)
-    p = model.simulate(np.zeros((6, 2)), feedback=[1], trajectories=2000, seed=2)
-    spacing = usual(times)
-    exact = model.predict_many(np.zeros((6, 2)), time=times[-1] + spacing * np.arange(1, 7))
-    np.testing.assert_allclose(p.mean, exact.mean, atol=0.15)
-    np.testing.assert_allclose(p.variance, exact.variance, rtol=0.15)
-
-
 # Wrappers and fleets.
-
-
-def test_components_come_through_wrappers_in_the_units_of_the_target():
-    times = irregular()
-    X, y, Z, later = stream(times)
-    model = sg.Standardize(sg.KRLST(capacity=10, time=SMOOTH), warmup=20)
-    model.learn_many(X, 100.0 + 10.0 * y, time=times)
-    p = model.predict_many(Z, time=later)
-    total = p.components["inputs"].mean + p.components["level"].mean
-    assert np.ptp(p.mean - total) < 1e-9  # what is left is the mean of the targets
 
 
 # Late labels.
@@ -411,16 +364,6 @@ def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted():
     assert late.predict_one(Z[0], time=5.0).mean == now.predict_one(Z[0], time=5.0).mean
     with pytest.raises(ValueError, match="the time at which it was issued"):
         late.resolve(late.issue(X[2], time=5.0).ticket, y[2], time=6.0)
-
-
-def test_late_rows_without_times_count_once():
-    X, y, Z, _ = stream(np.arange(10.0))
-    late, now = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH)), sg.KRLST(capacity=8, time=SMOOTH)
-    tickets = [late.issue(x).ticket for x in X]
-    for ticket, target in zip(tickets, y, strict=True):
-        late.resolve(ticket, target)
-    now.learn_many(X, y, time=np.arange(10.0))
-    assert late.predict_one(Z[0]).mean == now.predict_one(Z[0], time=10.0).mean
 
 
 def test_rows_ahead_are_predicted_at_the_times_of_their_targets():
