@@ -28,14 +28,12 @@ class Example(NamedTuple):
 
 
 def examples(more):
-    """All models; those whose names are given, and two outputs of slow ones, are left to make test-more."""
+    """All models; make test-more has those whose names are given, and all that are not of KINDS with other outputs."""
     for name, make in (EXAMPLES | CLASSES_AND_COUNTS).items():
-        marks = pytest.mark.more if name in more else ()
-        if name in SLOW:
-            yield pytest.param(Example(make, (1,)), id=name, marks=marks)
-            yield pytest.param(Example(make, (2,)), id=f"{name} of two outputs", marks=pytest.mark.more)
-        else:
-            yield pytest.param(Example(make, (1, 2)), id=name, marks=marks)
+        first = (1, 2) if name in KINDS else (1,) if name in SLOW else (2,)
+        yield pytest.param(Example(make, first), id=name, marks=pytest.mark.more if name in more else ())
+        for p in {1, 2}.difference(first):
+            yield pytest.param(Example(make, (p,)), id=f"{name}, outputs: {p}", marks=pytest.mark.more)
 
 
 def stacks():
