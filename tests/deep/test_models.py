@@ -212,19 +212,6 @@ class Own(torch.nn.Module):
         return torch.cat([h.mean(1), h[:, -1]], dim=1)
 
 
-def test_a_module_of_ones_own_is_trained_in_a_copy():
-    U, Y = plant()
-    module = Own()
-    before = module.dense.weight.detach().clone()
-    for model in (
-        deep.DeepKernelGP(module, depth=4, training=FEW, device="cpu").fit(U, Y),
-        deep.Network(module, depth=4, training=FEW, device="cpu").fit(U, Y),
-    ):
-        assert np.isfinite(model.predict(U, Y).mean[4:]).all()
-        assert not torch.equal(model._network.dense.weight, before)
-    assert torch.equal(module.dense.weight, before)
-
-
 def test_many_windows_are_interpolated_and_a_wide_embedding_is_refused(monkeypatch):
     U, Y = plant()
     monkeypatch.setattr(deep.models, "MOST_EXACT", 50)

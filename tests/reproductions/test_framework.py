@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from reproductions import framework
-from reproductions.framework import catalogue, runner
+from reproductions.framework import catalogue
 from reproductions.framework.experiment import Reference, Table, Value
 from reproductions.framework.results import Results
 
@@ -16,19 +15,6 @@ from reproductions.framework.results import Results
 def run_cells(workplace):
     log = workplace / "log.txt"
     return log.read_text().split("\n")[:-1] if log.exists() else []
-
-
-@pytest.mark.usefixtures("workplace")
-def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="no reproduction 'paper-square'; did you mean 'paper-squares'"):
-        framework.find("paper-square")
-    with pytest.raises(ValueError, match="no reproduction 'xyz'; known are paper-squares"):
-        framework.find("xyz")
-
-
-def test_an_unknown_setting_is_refused(workplace):
-    with pytest.raises(ValueError, match="paper-squares has no setting 'steps'; it has runs"):
-        framework.reproduce("paper-squares", steps=5, out=workplace)
 
 
 def test_later_cells_may_depend_on_what_earlier_ones_found(workplace):
@@ -75,24 +61,12 @@ def test_a_line_that_was_cut_off_is_run_again(tmp_path):
     assert (tmp_path / "a.csv").read_text() == text
 
 
-def test_quick_results_never_mix_with_the_committed_ones():
-    assert runner.default_folder() == catalogue.ROOT
-    assert runner.default_folder(quick=True) == Path("out") / "reproductions"
-
-
 @pytest.mark.parametrize(
     ("ours", "better", "worse"),
     [(0.10004, "lower", False), (0.1002, "lower", True), (0.05, "higher", True), (0.2, "higher", False)],
 )
 def test_worse_is_decided_on_the_printed_digits(ours, better, worse):
     assert Value("a", ours, None, Reference(0.1), better).worse is worse
-
-
-def test_a_value_beyond_its_tolerance_needs_an_explanation():
-    assert not Value("a", 0.109, None, Reference(0.1, tolerance=0.1)).unexplained
-    assert Value("a", 0.112, None, Reference(0.1, tolerance=0.1)).unexplained
-    assert not Value("a", 0.112, None, Reference(0.1, tolerance=0.1, note="because")).unexplained
-    assert Value("a", float("nan"), None, Reference(0.1, tolerance=0.1)).unexplained
 
 
 def test_a_table_marks_and_explains_what_is_worse():
@@ -110,18 +84,6 @@ def test_a_table_marks_and_explains_what_is_worse():
         "",
         "- a: because",
     ]
-
-
-def test_a_page_is_rendered_from_the_results(workplace):
-    page = "before\n<!-- result paper-squares -->\nold\n<!-- end -->\nafter\n"
-    assert "Not run yet." in framework.refreshed(page, workplace)
-    framework.reproduce("paper-squares", out=catalogue.ROOT)
-    text = framework.refreshed(page, workplace)
-    assert "| all | 21.0000 [10.0000] ▲ |" in text
-    assert f"![squares]({catalogue.ROOT.name}/paper/results/squares.png)" in text
-    assert text.startswith("before\n<!-- result paper-squares -->\n|")
-    assert text.endswith("\n<!-- end -->\nafter\n")
-    assert framework.refreshed(text, workplace) == text
 
 
 def test_experiments_that_share_cells_run_them_once(workplace):

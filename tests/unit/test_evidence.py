@@ -70,6 +70,9 @@ def test_bounds_hold_and_are_reported():
     assert maximum.at_bounds == ("a", "b")
     np.testing.assert_allclose(np.exp(maximum.coordinates), [1.5, 1.5], rtol=1e-7)
 
+    maximum = Evidence(restarts=0, bounds={"a": (0.1, 1.2)}).maximize(hill(start=(0.0, 0.0)))
+    assert maximum.at_bounds == ("a",)
+
 
 def test_restarts_find_the_higher_of_two_hills_and_the_seed_repeats_them():
     def two_hills(t):
