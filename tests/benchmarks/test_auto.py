@@ -1,4 +1,4 @@
-"""The benchmark of auto is fair, goes on where it was stopped, and its tables are those of its results."""
+"""The benchmark of auto is fair: nobody sees a target early, and scores equal slow formulas."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import pytest
 
 import auto
 import auto_streams
+
+pytestmark = pytest.mark.more
 
 
 @pytest.fixture
@@ -60,9 +62,6 @@ def test_lightgbm_sees_no_target_before_it_has_predicted_it(little):
             np.testing.assert_array_equal(said.mean[: 520 + horizon], again.mean[: 520 + horizon])
 
 
-# Streams
-
-
 # Scores
 
 
@@ -84,9 +83,3 @@ def test_scores_equal_their_slow_formulas(little):
     assert scores["rows to recover"] == [200]
     assert auto.recovered(np.append(np.full(30, 1.0), np.zeros(200))) == 28  # two such errors in a hundred are allowed
     assert auto.scored(data, 0, auto.Said(np.full(900, np.nan)))["rmse after 500"] is None
-
-
-# Cells and tables
-
-
-# The rules of the committee

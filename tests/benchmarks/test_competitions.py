@@ -7,6 +7,8 @@ import pytest
 
 import competitions
 
+pytestmark = pytest.mark.more
+
 
 def test_scores_are_those_of_the_competitions():
     y, truth = np.array([1.0, 2.0, 4.0, 3.0, 5.0]), np.array([4.0, 7.0])

@@ -8,6 +8,8 @@ import pytest
 import contestants
 import plain
 
+pytestmark = pytest.mark.more
+
 
 def test_every_contestant_has_a_plain_version():
     assert set(plain.PLAIN) == set(contestants.MODELS)

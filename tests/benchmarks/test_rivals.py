@@ -1,4 +1,4 @@
-"""The comparison with rivals: scores equal slow formulas, nobody sees a target early, the pages are fresh."""
+"""The comparison with rivals: scores equal slow formulas, nobody sees a target early."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import rivals
 import rivals_contestants
 from rivals_scores import FEWEST_ERRORS, OfErrors, blocks, compared, crps, scored
 from rivals_streams import PROTOCOL, Stream, with_gaps
+
+pytestmark = pytest.mark.more
 
 # Scores
 

@@ -1,4 +1,4 @@
-"""The suite of benchmarks runs, goes on where it was stopped, and the pages show what it found."""
+"""The suite of benchmarks runs, and goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ import start_up
 import timing
 import where_time_goes
 
+pytestmark = pytest.mark.more
+
 BENCHMARKS = Path(record.__file__).parent
 
 
@@ -31,13 +33,9 @@ def short_blocks(monkeypatch):
     monkeypatch.setattr(timing, "BUDGET_SECONDS", 1e-2)
 
 
-# The pages
-
-
 # The promises
 
 
-@pytest.mark.more
 def test_the_quick_run_claims_the_same(monkeypatch):
     monkeypatch.setattr(must_show, "QUICK_ROUNDS", 1)
     monkeypatch.setattr(must_show, "QUICK_BLOCKS", 1)
@@ -49,7 +47,6 @@ def test_the_quick_run_claims_the_same(monkeypatch):
 # The parts
 
 
-@pytest.mark.more
 @pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
     cell = cost_per_row.measure(10, rounds=2)
@@ -60,7 +57,6 @@ def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
         assert set(cell[name]["ratio"]) == expected
 
 
-@pytest.mark.more
 def test_the_other_parts_run():
     assert one_row.measure("KLMS", 2, 5)["learn_one"]["blocks"] == 5
     assert one_row.measure_auto("Auto", 30, 2)["calls"]["median"] > 0
@@ -87,7 +83,6 @@ def test_no_memory_grows_with_the_rows():
     assert rows_seen.calls_grow("SOGP absorbing", 200)["bytes grown"] == 0
 
 
-@pytest.mark.more
 def test_start_up_times_every_step_in_a_process_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(
         start_up, "STEPS", start_up.STEPS.replace("{build}", "sg.Window(2)").partition("model.learn")[0]

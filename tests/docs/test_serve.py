@@ -1,4 +1,4 @@
-"""The tables of the server's page are those of its committed results, its answers those of a server."""
+"""The server's page lists every route, and its answers are those of a server."""
 
 from __future__ import annotations
 

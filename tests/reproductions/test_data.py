@@ -42,8 +42,6 @@ def test_laser_is_the_recorded_series_over_its_maximum_centred():
     np.testing.assert_allclose(s.truth, (recorded / 255)[1:] - np.mean(recorded / 255), atol=1e-14)
 
 
-# ---- tables ----
-
 # rows, inputs, targets, first row of X (beginning), first target, sum of all targets
 FACTS = {
     "sarcos/test": (4449, 21, 7, [0.019478, -0.134218], 50.292652, 136853.025441),

@@ -1,4 +1,4 @@
-"""Table 3 of [alshedivat2017] in other ways: both units, and the windows of the public example."""
+"""Table 3 of [alshedivat2017]: the windows of the public example."""
 
 from __future__ import annotations
 

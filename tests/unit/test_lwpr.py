@@ -1,4 +1,4 @@
-"""LWPR against sums over all rows, differences of its cost, and the rules of its papers."""
+"""LWPR against differences of its cost, linear functions, and the rules of its papers."""
 
 from __future__ import annotations
 

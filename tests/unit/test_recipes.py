@@ -25,9 +25,6 @@ def assert_same(model, other, Xs, tolerance=1e-10):
     np.testing.assert_allclose(a.variance, b.variance, atol=tolerance)
 
 
-# One line of code: SOGP's sparse update, KRLS-T's reduced update, RGP one by one
-
-
 # soh2014
 
 

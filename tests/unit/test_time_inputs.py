@@ -328,9 +328,6 @@ def test_a_forecast_is_in_closed_form_where_nothing_is_fed_back():
     np.testing.assert_array_equal(model.forecast(ahead).mean, model.predict_many(last, time=ahead).mean)
 
 
-# Wrappers and fleets.
-
-
 # Late labels.
 
 
