@@ -9,6 +9,14 @@ UNIX = 1.7e9  # seconds; November 2023
 YEAR_2106 = 2.0**32  # seconds: what a counter of 32 bits that has run over says
 
 
+def sines(n, d=2, p=1, seed=0):
+    """Inputs anywhere between -3 and 3, sines of the first ones with noise of deviation 0.1, and 30 further inputs."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, d))
+    Y = np.sin(X[:, :p]) + 0.1 * rng.normal(size=(n, p))
+    return X, (Y[:, 0] if p == 1 else Y), rng.uniform(-3, 3, (30, d))
+
+
 def _walk(rng, n):
     return np.cumsum(rng.normal(size=n))
 

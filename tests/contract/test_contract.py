@@ -14,6 +14,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract.within import family
 from tests.contract.models import CLASSES_AND_COUNTS, EXAMPLES, KINDS, SLOW, D, stack
+from tests.same import assert_same
 
 N = 60
 STACKS = 12  # that make test builds
@@ -103,11 +104,6 @@ def state(model):
 
 def values(prediction):
     return [np.asarray(v) for v in (prediction.mean, prediction.variance, prediction.noise)]
-
-
-def assert_same(a, b):
-    for u, v in zip(values(a), values(b), strict=True):
-        np.testing.assert_array_equal(u, v)
 
 
 def test_every_exported_model_has_an_example():

@@ -9,7 +9,8 @@ import pytest
 
 import streamgp as sg
 from tests.contract.models import EXAMPLES, D, parameters
-from tests.contract.test_contract import N, assert_same, state, stream
+from tests.contract.test_contract import N, state, stream
+from tests.same import assert_same
 
 pd = pytest.importorskip("pandas")
 torch = pytest.importorskip("torch")

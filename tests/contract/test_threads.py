@@ -13,7 +13,8 @@ import pytest
 
 import streamgp as sg
 from tests.contract.models import EXAMPLES, parameters
-from tests.contract.test_contract import assert_same, state, stream
+from tests.contract.test_contract import state, stream
+from tests.same import assert_same
 
 IN_USE = r"is in use by another thread.*its own model.copy\(\)"
 

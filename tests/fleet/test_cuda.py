@@ -9,7 +9,8 @@ from streamgp.fleet.devices import no_gpu
 from tests.fleet.settings import differences
 from tests.fleet.test_equality import COMPILED, made, walk
 from tests.fleet.test_gpu_source import RECIPES, rows
-from tests.fleet.walk import SIZE, assert_close
+from tests.fleet.walk import SIZE
+from tests.same import assert_close
 
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
 

@@ -17,7 +17,8 @@ from streamgp.fleet.cpu import CpuEngine
 from streamgp.fleet.each import EachEngine
 from tests.fleet.plain_place import columns
 from tests.fleet.recipes import OTHERS, RECIPES, TIMED, TOGETHER, D, dense
-from tests.fleet.walk import SIZE, Walk, assert_close, assert_same
+from tests.fleet.walk import SIZE, Walk
+from tests.same import assert_close, assert_same
 
 
 @pytest.mark.parametrize("name", ["Standardize", "Calibrated Standardize", "Standardize Calibrated"])

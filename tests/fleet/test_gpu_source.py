@@ -16,7 +16,8 @@ from streamgp.fleet.gpu import GpuEngine
 from tests.fleet.plain_memory import PlainMemory
 from tests.fleet.plain_place import PlainPlace
 from tests.fleet.settings import SHAPES, differences
-from tests.fleet.walk import SIZE, Walk, assert_close
+from tests.fleet.walk import SIZE, Walk
+from tests.same import assert_close
 
 CLOSE = 1e-8
 

@@ -19,7 +19,8 @@ from streamgp.compiled.sources import environment
 from streamgp.fleet import holder, remote
 from streamgp.fleet.each import MODELS_EACH, how_many
 from tests.fleet.recipes import FAILS, OTHERS, WAITS, D, Touchy, dense
-from tests.fleet.walk import Walk, assert_same, states
+from tests.fleet.walk import Walk, states
+from tests.same import assert_same
 
 SIZE = 5
 

@@ -7,16 +7,10 @@ import pytest
 
 import streamgp as sg
 from tests import oracles
+from tests.streams import sines
 
 rng = np.random.default_rng(4)
 NOISE = 0.05
-
-
-def stream(n=300, d=2, p=1, seed=0):
-    r = np.random.default_rng(seed)
-    X = r.uniform(-3, 3, (n, d))
-    Y = np.sin(X[:, :p]) + 0.1 * r.normal(size=(n, p))
-    return X, (Y[:, 0] if p == 1 else Y), r.uniform(-3, 3, (30, d))
 
 
 def assert_same(model, other, Xs, tolerance=1e-10):
@@ -29,7 +23,7 @@ def assert_same(model, other, Xs, tolerance=1e-10):
 
 
 def test_oesgp_is_a_sogp_on_the_reservoir_states():
-    X, Y, _ = stream(120)
+    X, Y, _ = sines(120)
     reservoir = sg.Reservoir(8, spectral_radius=0.7, seed=3)
     oesgp = sg.OESGP(reservoir, lengthscale=2.0, variance=1.5, capacity=15, noise=NOISE)
     states = sg.OnlineGP(sg.Basis(), memory=reservoir, budget=sg.Budget(200, novelty=0))
@@ -41,7 +35,7 @@ def test_oesgp_is_a_sogp_on_the_reservoir_states():
 
 
 def test_oesgp_describes_its_reservoir_by_settings_or_takes_one():
-    X, Y, _ = stream(40)
+    X, Y, _ = sines(40)
     one = sg.OESGP(units=8, spectral_radius=0.7, seed=3)
     two = sg.OESGP(sg.Reservoir(8, spectral_radius=0.7, seed=3))
     np.testing.assert_array_equal(one.track(X, Y).mean, two.track(X, Y).mean)
@@ -52,7 +46,7 @@ def test_oesgp_describes_its_reservoir_by_settings_or_takes_one():
 
 
 def test_oiesgp_with_room_equals_the_batch_gp_on_windows():
-    X, Y, _ = stream(80)
+    X, Y, _ = sines(80)
     model = sg.OIESGP(depth=5, lengthscale=1.0, temporal_lengthscale=1.3, capacity=80, novelty=0, noise=NOISE)
     p = model.track(X, Y)
     W = oracles.windows(X, 5)
@@ -62,7 +56,7 @@ def test_oiesgp_with_room_equals_the_batch_gp_on_windows():
 
 
 def test_rlsesn_equals_the_equations():
-    X, Y, _ = stream(200)
+    X, Y, _ = sines(200)
     units, delta, forget, noise = 7, 0.2, 0.999, 0.03
     reservoir = sg.Reservoir(units, seed=2)
     model = sg.RLSESN(reservoir, delta=delta, forgetting=forget, noise=noise)
@@ -102,7 +96,7 @@ def krls_by_hand(X, y, kernel, novelty):
 
 @pytest.mark.parametrize("novelty", [0.01, 0.2])
 def test_krls_without_noise_is_least_squares_on_the_dictionary(novelty):
-    X, Y, Xs = stream()
+    X, Y, Xs = sines(300)
     model = sg.KRLS(sg.SquaredExponential(1.5), novelty=novelty, noise=0.0)
     model.learn_many(X, Y)
     kernel = oracles.squared_exponential(1.5)
@@ -117,7 +111,7 @@ def test_krls_without_noise_is_least_squares_on_the_dictionary(novelty):
 
 @pytest.mark.parametrize("absorb", ["dtc", "fitc"])
 def test_krls_with_noise_folds_rows_in_as_it_is_told_and_stops_growing_when_full(absorb):
-    X, Y, Xs = stream()
+    X, Y, Xs = sines(300)
     kernel = oracles.squared_exponential(1.5)
     settings = {"novelty": 0.05, "noise": NOISE, "capacity": 12, "absorb": absorb}
     model = sg.KRLS(sg.SquaredExponential(1.5), **settings)
@@ -157,7 +151,7 @@ def test_least_squares_has_no_noise_to_which_fitc_could_add_a_residual():
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_swkrls_is_the_exact_gp_on_the_last_rows(p):
-    X, Y, Xs = stream(200, p=p)
+    X, Y, Xs = sines(200, p=p)
     model = sg.SWKRLS(sg.SquaredExponential(1.0), capacity=25, noise=NOISE)
     for t in range(len(X)):
         model.learn_one(X[t], Y[t])
@@ -170,7 +164,7 @@ def test_swkrls_is_the_exact_gp_on_the_last_rows(p):
 
 
 def test_fbkrls_is_the_exact_gp_on_rows_of_which_the_best_predicted_leaves():
-    X, Y, Xs = stream(150)
+    X, Y, Xs = sines(150)
     kernel = oracles.squared_exponential(1.0)
     model = sg.FBKRLS(sg.SquaredExponential(1.0), capacity=20, noise=NOISE)
     kept: list[int] = []
@@ -190,7 +184,7 @@ def test_fbkrls_is_the_exact_gp_on_rows_of_which_the_best_predicted_leaves():
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.98])
 def test_krlst_estimates_the_signal_power_with_the_same_forgetting(forgetting):
-    X, Y, _ = stream()
+    X, Y, _ = sines(300)
     plain = sg.KRLST(capacity=15, forgetting=forgetting, noise=0.01)
     estimating = sg.KRLST(capacity=15, forgetting=forgetting, noise=0.01, estimate_power=True)
     p, q = plain.track(X, 3.0 * Y), estimating.track(X, 3.0 * Y)
@@ -212,7 +206,7 @@ def test_krlst_estimates_the_signal_power_with_the_same_forgetting(forgetting):
 @pytest.mark.parametrize("outputs", ["shared", "separate"])
 @pytest.mark.parametrize("batch", [1, 7, 100])
 def test_recursive_gp_in_batches_equals_the_equations(batch, outputs):
-    X, Y, Xs = stream(100, p=2)
+    X, Y, Xs = sines(100, p=2)
     points = rng.uniform(-3, 3, (12, 2))
     k = oracles.squared_exponential(1.2)
     model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE, batch=batch, outputs=outputs)
@@ -234,7 +228,7 @@ def test_recursive_gp_in_batches_equals_the_equations(batch, outputs):
 
 
 def test_rows_learned_together_share_their_residual_so_that_batches_differ_and_that_is_right():
-    X, Y, _ = stream(100)
+    X, Y, _ = sines(100)
     points, kernel = sg.grid([-3, -3], [3, 3], 5), sg.SquaredExponential(1.2)
     means = []
     for batch in (1, 10, 100):
@@ -246,7 +240,7 @@ def test_rows_learned_together_share_their_residual_so_that_batches_differ_and_t
 
 
 def test_a_batch_with_missing_targets_learns_the_others_and_learn_one_is_a_batch_of_one():
-    X, Y, Xs = stream(30)
+    X, Y, Xs = sines(30)
     gaps = Y.copy()
     gaps[[2, 3, 11]] = np.nan
     points = sg.grid([-3, -3], [3, 3], 4)
@@ -269,7 +263,7 @@ def test_a_batch_with_missing_targets_learns_the_others_and_learn_one_is_a_batch
 
 
 def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():
-    X, Y, Xs = stream(200)
+    X, Y, Xs = sines(200)
     half, new = sg.grid([-3, -3], [3, 3], 4), rng.uniform(-3, 3, (5, 2))
     kernel = sg.SquaredExponential(1.2)
     model = sg.RecursiveGP(half, kernel=kernel, noise=NOISE)
@@ -357,7 +351,7 @@ def test_grid_and_kmeans_place_the_basis():
 
 
 def test_irfrr_has_the_mean_of_issgpr_and_no_variance():
-    X, Y, _ = stream()
+    X, Y, _ = sines(300)
     ridge, gp = sg.IRFRR(20, lengthscale=1.0, noise=NOISE), sg.ISSGPR(20, lengthscale=1.0, noise=NOISE)
     p, q = ridge.track(X, Y), gp.track(X, Y)
     np.testing.assert_array_equal(p.mean, q.mean)
@@ -380,7 +374,7 @@ def test_fourier_features_approximate_their_kernel(order, orthogonal):
 
 
 def test_relevance_is_the_normalised_inverse_lengthscale():
-    X, Y, _ = stream(30)
+    X, Y, _ = sines(30)
     model = sg.OIESGP(depth=10, lengthscale=[1.0, 4.0], temporal_lengthscale=1.2)
     with pytest.raises(ValueError, match="known once the first row has come"):
         model.relevance()
