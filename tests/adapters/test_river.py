@@ -26,10 +26,16 @@ REGRESSORS = {
     "OESGP": lambda: StreamRegressor(sg.OESGP(units=6, capacity=20)),
     "QKLMS": lambda: StreamRegressor(sg.filters.QKLMS(capacity=20), warmup=5),
 }
-CHECKS = [(name, check) for name, build in REGRESSORS.items() for check in checks.yield_checks(build())]
+CHECKS = [
+    pytest.param(
+        name, check, id=f"{name}-{check.__name__}", marks=() if name in ("default", "QKLMS") else pytest.mark.more
+    )
+    for name, build in REGRESSORS.items()
+    for check in checks.yield_checks(build())
+]
 
 
-@pytest.mark.parametrize(("name", "check"), CHECKS, ids=[f"{name}-{check.__name__}" for name, check in CHECKS])
+@pytest.mark.parametrize(("name", "check"), CHECKS)
 def test_river_is_content(name, check):
     check(REGRESSORS[name]())
 

@@ -121,6 +121,7 @@ def test_without_torch_the_library_works_and_deep_names_the_extra():
     assert done.stdout == 'KRLST\nstreamgp.deep needs PyTorch: pip install "streamgp[deep]"\n', done.stderr
 
 
+@pytest.mark.more
 def test_importing_the_core_does_not_import_torch():
     code = "import sys, streamgp as sg; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

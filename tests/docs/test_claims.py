@@ -9,6 +9,7 @@ import streamgp as sg
 from tests import oracles
 
 
+@pytest.mark.more
 def test_too_few_frequencies_for_the_range_give_error_bars_that_are_far_too_small():
     rng = np.random.default_rng(0)
     grid = np.linspace(-10, 10, 400)[:, None]

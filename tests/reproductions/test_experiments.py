@@ -9,18 +9,11 @@ import pytest
 from reproductions import framework
 from reproductions.framework import catalogue, runner
 
+pytestmark = pytest.mark.more
+
 PAGE = Path(__file__).parents[2] / "docs" / "reproductions.md"
 CLAIMS = PAGE.with_name("claims.md")
 DETAILS = sorted(catalogue.ROOT.glob("*/README.md"))
-# One quick run of each paper is in make test, if possible one without real data.
-FIRST = {
-    "alshedivat2017-online",
-    "extensions-factors",
-    "gijsberts2013-figure4",
-    "huber2013-figure1_growth",
-    "soh2014-table1",
-    "vanvaerenbergh2016-figure1",
-}
 
 
 def found(name):
@@ -31,9 +24,7 @@ def found(name):
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.more) for name in framework.names()]
-)
+@pytest.mark.parametrize("name", framework.names())
 def test_a_quick_run_gives_what_it_gave(name, tmp_path):
     experiment = found(name)
     try:
