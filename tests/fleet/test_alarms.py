@@ -66,13 +66,6 @@ def test_a_fleet_keeps_its_budget_and_each_sensor_may_have_its_own_scale():
     assert 0.6 * expected < len(kinds) < 1.2 * expected
 
 
-def test_models_that_begin_to_learn_together_raise_no_storm_of_alarms():
-    X, Y = rows(200, 300, seed=5)
-    fleet = fleet_of(300, alarms=0.1)
-    fleet.learn_many(X, Y)  # errors of the first rows are small beside a prior that claims little
-    assert len(fleet.alarms()) < 0.1 * 200
-
-
 def test_a_faulty_sensor_and_a_shifted_one_are_told_with_their_ids():
     X, Y = rows(250, 40)
     Y[200, 7] += 3.0

@@ -38,8 +38,8 @@ def test_a_fleet_screens_targets_as_its_models_do(name):
 
 
 def each_way(recipes):
-    """With one output, and with two where a row's noise may be that of both."""
-    return [(name, outputs) for name in recipes for outputs in ((), (2,)) if not outputs or name not in TIMED]
+    """With one output and with two in turn; a row's noise may not be that of two."""
+    return [(name, (2,) if i % 2 and name not in TIMED else ()) for i, name in enumerate(recipes)]
 
 
 def made(recipes, name, outputs):

@@ -149,16 +149,6 @@ def test_kernels_are_found_on_disk_by_the_same_keys_in_every_process():
     assert found[0] == found[1]
 
 
-def test_points_that_the_others_explain_leave():
-    model = sg.KRLST(sg.SquaredExponential(3.0), capacity=12, noise=1e-6, forgetting=1.0, jitter=0.0)
-    x = np.linspace(0, 1, 40)[:, None]
-    fleet = sg.Fleet(model, size=1, device="cuda")
-    p = fleet.track(x[:, None], np.sin(3 * x))
-    q = model.track(x, np.sin(3 * x[:, 0]))
-    assert fleet.model(0).size == model.size < 12
-    np.testing.assert_allclose(p.mean[:, 0], q.mean, atol=1e-6)
-
-
 def test_snapshots_go_on_bit_for_bit_and_move_between_devices(tmp_path):
     X, Y = rows(40, 3)
     fleet = sg.Fleet(krlst(), size=3, device="cuda")
@@ -189,16 +179,6 @@ def test_rows_that_wait_move_between_devices(name, there):
     p, q = (fleet.track(X[24:], Y[24:]) for fleet in fleets)
     np.testing.assert_allclose(p.mean, q.mean, atol=CLOSE, rtol=CLOSE)
     np.testing.assert_allclose(p.variance, q.variance, atol=CLOSE, rtol=CLOSE)
-
-
-def test_a_fleet_moves_between_precisions():
-    X, Y = rows(40, 2)
-    recipe = sg.SOGP(sg.SquaredExponential(1.5), capacity=10, novelty=0.02, noise=0.01)
-    fleet = sg.Fleet(recipe, size=2, device="cuda")
-    fleet.learn_many(X, Y)
-    single = fleet.to("cuda", "single")
-    np.testing.assert_allclose(single.predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
-    np.testing.assert_allclose(single.to("cuda").predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
 
 
 def in_units(inputs=1.0, offset=0.0, targets=1.0, evict="error", n=150):

@@ -92,13 +92,6 @@ def test_an_empty_fleet_grows():
     assert sg.from_bytes(fleet.to_bytes()).size == 0
 
 
-def test_added_and_removed_models_before_the_first_row():
-    fleet = sg.Fleet(sg.KRLST(capacity=3), size=2)
-    fleet.add(2)
-    fleet.remove([0])
-    assert fleet.track(np.zeros((3, D)), np.zeros(3)).mean.shape == (3,)
-
-
 def test_copies_and_clones():
     fleet = started()
     for twin in (fleet.copy(), copy.copy(fleet), copy.deepcopy(fleet), pickle.loads(pickle.dumps(fleet))):
