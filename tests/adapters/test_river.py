@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
 import numpy as np
@@ -143,6 +144,23 @@ def test_bad_rows_and_targets_are_refused_and_change_nothing(warmup):
             with pytest.raises((ValueError, TypeError), match=message):
                 regressor.predict_one(ROWS[0] | change)
     assert pickle.dumps(regressor) == before
+
+
+def test_a_second_thread_is_refused_during_the_warm_up():
+    regressor = StreamRegressor(sg.KRLST(capacity=20))
+    regressor.learn_one(ROWS[0], 1.0)
+
+    class Slow(dict):
+        def get(self, name, default=None):
+            with ThreadPoolExecutor(1) as pool, pytest.raises(RuntimeError, match="in use by another thread"):
+                pool.submit(regressor.learn_one, ROWS[1], 2.0).result()
+            return super().get(name, default)
+
+    regressor.learn_one(Slow(ROWS[1], west=1.0), 2.0)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(regressor.learn_one, ROWS[2], 3.0).result()
+    assert regressor._native.rows_seen == 3
+    assert regressor.columns == ("east", "north", "south", "west")
 
 
 def test_a_weight_divides_the_noise_of_the_model():

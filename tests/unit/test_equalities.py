@@ -226,6 +226,13 @@ def test_sogp_equals_the_equations_in_every_variant(absorb, evict, removal):
     assert_predicts(model, Xs, mean, np.clip(variance, 0.0, 1.0))
 
 
+def test_the_oldest_point_leaves_where_it_is_to():
+    X, Y, _ = stream(2, 1, n=60)
+    model = sg.SOGP(sg.SquaredExponential(0.5), capacity=10, novelty=0, evict="oldest")
+    model.learn_many(X, Y)
+    np.testing.assert_array_equal(model.basis, X[-10:])
+
+
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
 def test_injection_with_linear_features_is_recursive_least_squares(form):
     rng = np.random.default_rng(3)
