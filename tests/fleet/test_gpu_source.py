@@ -116,6 +116,60 @@ def test_each_model_has_hyperparameters_of_its_own(make, tmp_path):
     np.testing.assert_array_equal(gpu.predict_many(X[0, 2:]).noise, cores.predict_many(X[0, 2:]).noise)
 
 
+@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "both"])
+def test_wrappers_go_on_where_something_needs_the_cores_between_rows(name):
+    recipe = {
+        "Standardize": lambda: sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12),
+        "Calibrated": lambda: sg.Calibrated(sg.SOGP(capacity=8), warmup=5),
+        "both": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12), warmup=5),
+    }[name]
+    X, Y = rows(60, 4)
+    gpu, cores, close = sg.Fleet(recipe(), size=3, device="cuda"), sg.Fleet(recipe(), size=3), CLOSE
+
+    def compare(part, **given):
+        p, q = (fleet.track(X[part, : fleet.size], Y[part, : fleet.size], **given) for fleet in (gpu, cores))
+        np.testing.assert_allclose(p.mean, q.mean, atol=close)
+        np.testing.assert_allclose(p.interval(), q.interval(), atol=close)
+        np.testing.assert_array_equal(gpu.rows_seen, cores.rows_seen)
+
+    def refuse(x, y, match):
+        before = gpu.to_bytes()
+        with pytest.raises(ValueError, match=match):
+            gpu.track(x, y)
+        assert gpu.to_bytes() == before
+
+    compare(slice(0, 3))
+    for fleet in (gpu, cores):
+        fleet.replace(1, fleet.model(0))
+        assert fleet.add(1).tolist() == [3]
+    compare(slice(3, 4))
+    wrong = X[4:6].copy()
+    wrong[1, 2] = np.inf  # a row that comes after one that could be learned
+    refuse(wrong, Y[4:6], "model 2: row 1: x has NaN or inf|model 2: .*NaN or inf")
+    p, q = (fleet.predict_many(X[3, [1, 1, 3]], [1, 1, 3]) for fleet in (gpu, cores))
+    np.testing.assert_allclose(p.mean, q.mean, atol=close)
+    ids = [0, 0, 0, 3, 3]
+    p, q = (fleet.track(ids, X[4:9, 0], Y[4:9, 0]) for fleet in (gpu, cores))
+    np.testing.assert_allclose(p.mean, q.mean, atol=close)
+    compare(slice(9, 12), noise=0.2)
+    compare(slice(12, 20))
+    for fleet in (gpu, cores):
+        fleet.remove([0])
+        fleet.replace(0, fleet.model(1))
+        assert fleet.track(X[20, :3]).mean.shape == (3,)  # no target
+    compare(slice(21, 30))
+    refuse(np.full((3, 2), np.nan), Y[0, :3], "model 0: .*NaN or inf")
+    refuse(X[0, :3], [0.0, np.inf, 0.0], "model 1: .*inf")
+    compare(slice(30, 31), noise=0.2)
+    compare(slice(31, 60))
+    np.testing.assert_allclose(gpu.model(2).predict_many(X[0]).mean, cores.model(2).predict_many(X[0]).mean, atol=close)
+    gpu = gpu.to("cpu").to("cuda")
+    compare(slice(30, 40))
+    gpu = gpu.to("cpu")
+    compare(slice(40, 50))
+    assert sg.Fleet(recipe(), size=0, device="cuda").predict_many(X[:1, :0]).mean.shape == (1, 0)
+
+
 KEYS = """
 import hashlib
 import numpy as np

@@ -288,6 +288,22 @@ def test_calibrated_stretches_every_row_and_keeps_the_correlations():
     assert_drawn_from(joint, joint.sample(DRAWS))
 
 
+def test_encoded_models_put_outputs_side_by_side():
+    encoder = sg.TrainedEncoder(
+        "feedforward", inputs=2, depth=1, units=4, weights=rng.standard_normal(4 * 3), activation="relu"
+    )
+    shift, scale = [1.0, 2.0], [2.0, 0.5]
+    model = sg.Encoded(encoder, model=[gp(), sg.ISSGPR(features=5)], target_shift=shift, target_scale=scale)
+    joint = learned(model).predict_joint(NEW)
+    rows = np.array([encoder.embed(x[None]) for x in NEW])
+    for j, inner in enumerate(model.inner):
+        part = inner.predict_joint(rows)
+        np.testing.assert_allclose(joint.mean[:, j], shift[j] + scale[j] * part.mean[:, 0], rtol=1e-12)
+        np.testing.assert_allclose(joint.covariance[j], scale[j] ** 2 * part.covariance[0], rtol=1e-12)
+        np.testing.assert_allclose(joint.noise[:, j], scale[j] ** 2 * part.noise[:, 0], rtol=1e-12)
+    assert_drawn_from(joint, joint.sample(DRAWS))
+
+
 def committee(rule="recent"):
     model = sg.Committee([gp(), sg.OnlineGP(sg.Linear()), sg.RunningMean()], rule=rule)
     learned(model, Y[:, 0])
