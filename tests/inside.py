@@ -10,10 +10,8 @@ import numpy as np
 import streamgp as sg
 from streamgp.arrays import opened
 from streamgp.compiled import compiled, uncompiled
-from streamgp.process import fixed, growing, memory
-from streamgp.process import time as passing
-from streamgp.process.adapt import gradient, move
-from streamgp.process.features import DICTIONARY
+from streamgp.process import growing
+from streamgp.process.adapt import move
 from streamgp.process.state import GATHERING
 
 
@@ -107,17 +105,12 @@ def move_to(model, target):
 
 
 def gradient_at(model, x, y, time=None):
-    """The gradient the model gathers for one row, and nothing else changed."""
+    """The gradient that the model gathers when it learns one row."""
     twin = model.copy()
     twin._numbers.counters["phase"] = GATHERING
+    twin._numbers.counters["phase_rows"] = 0
     twin._state.gradient[:] = 0.0
-    numbers = _numbers(twin)
-    called_with_model(memory.look)(*numbers, x, twin._numbers.work.seen)
-    twin._numbers.work.y[:] = y
-    if time is not None:
-        called_with_model(passing.arrive)(*numbers, x, np.array([[time, np.nan, np.nan]]), 0, False)
-    called_with_model((growing if twin._features.kind == DICTIONARY else fixed).predict)(*numbers)
-    called_with_model(gradient.gather)(*numbers)
+    twin.learn_one(x, y, time=time)
     return twin._state.gradient.copy()
 
 

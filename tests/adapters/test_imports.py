@@ -7,13 +7,14 @@ import pytest
 
 import streamgp as sg
 
+pytestmark = pytest.mark.more  # processes of their own
+
 
 def run_without(missing: str, code: str) -> subprocess.CompletedProcess[str]:
     hide = "; ".join(f"sys.modules[{name!r}] = None" for name in missing.split())
     return subprocess.run([sys.executable, "-c", f"import sys; {hide}; {code}"], capture_output=True, text=True)
 
 
-@pytest.mark.more
 def test_the_core_needs_neither_scikit_learn_nor_river():
     done = run_without("sklearn river pandas", "import streamgp as sg; print(sg.Standardize.__name__)")
     assert done.stdout == "Standardize\n", done.stderr
@@ -35,7 +36,6 @@ def test_nothing_is_imported_before_the_first_name_is_used_and_then_everything()
     assert done.stdout == "Calibrated False False\n", done.stderr
 
 
-@pytest.mark.more
 def test_a_snapshot_is_loaded_although_nothing_else_was_imported(tmp_path):
     model = sg.KRLST(capacity=3)
     model.learn_one(1.0, 2.0)

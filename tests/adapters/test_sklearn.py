@@ -1,20 +1,16 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamgp as sg
@@ -145,15 +141,6 @@ def test_parameters_reach_every_part():
         regressor.set_params(modle=3)
 
 
-def test_a_clone_has_the_settings_and_none_of_the_knowledge():
-    regressor = StreamRegressor(sg.RecursiveGP(X[:9].copy())).fit(X, Y)
-    twin = clone(regressor)
-    assert not hasattr(twin, "model_")
-    assert twin.model is not regressor.model
-    twin.fit(X, Y)
-    assert twin.model_.to_bytes() == regressor.model_.to_bytes()
-
-
 def test_a_grid_search_finds_the_better_settings():
     search = GridSearchCV(
         StreamRegressor(sg.Standardize(sg.KRLST(capacity=30), warmup=20)),
@@ -173,17 +160,6 @@ def test_a_grid_search_finds_the_better_settings():
     assert search.best_estimator_.model_.to_bytes() == native.to_bytes()
 
 
-def test_it_is_a_step_of_a_pipeline():
-    pipeline = make_pipeline(StandardScaler(), StreamRegressor(sg.KRLST(capacity=30)))
-    pipeline.set_params(streamregressor__model__capacity=25).fit(X, Y)
-    mean, std = pipeline.predict(X[:5], return_std=True)
-    native = sg.KRLST(capacity=25)
-    native.learn_many(StandardScaler().fit(X).transform(X), Y)
-    np.testing.assert_array_equal(mean, pipeline.predict(X[:5]))
-    np.testing.assert_array_equal(std, native.predict_many(StandardScaler().fit(X).transform(X[:5])).std)
-    assert cross_val_score(pipeline, X, Y, cv=3).mean() > 0.5
-
-
 # Tables with names, and other processes.
 
 
@@ -200,15 +176,6 @@ def test_names_of_columns_are_remembered_and_checked():
             call(frame.rename(columns={"sun": "moon"}))
     with pytest.raises(ValueError, match="2 features, but StreamRegressor is expecting 3"):
         StreamRegressor().fit(X, Y).partial_fit(X[:, :2], Y)
-
-
-def test_another_process_goes_on_with_the_same_bits():
-    regressor = StreamRegressor(sg.Standardize(sg.SOGP(depth=2), warmup=40)).fit(X[:100], Y[:100])
-    twin = pickle.loads(pickle.dumps(regressor))
-    for one in (regressor, twin):
-        one.partial_fit(X[100:], Y[100:])
-    assert twin.model_.to_bytes() == regressor.model_.to_bytes()
-    np.testing.assert_array_equal(twin.predict(X), regressor.predict(X))
 
 
 def test_what_scikit_learn_would_take_for_numbers_is_refused_and_changes_nothing():
@@ -236,15 +203,6 @@ def test_what_scikit_learn_would_take_for_numbers_is_refused_and_changes_nothing
             with pytest.raises((ValueError, TypeError), match=message):
                 regressor.predict(rows)
     assert regressor.model_.to_bytes() == before
-
-
-def test_tensors_are_taken_without_their_gradient():
-    torch = pytest.importorskip("torch")
-    rows = torch.tensor(X, requires_grad=True)
-    regressor = StreamRegressor(sg.KRLST(capacity=20)).fit(rows, torch.tensor(Y, requires_grad=True))
-    other = StreamRegressor(sg.KRLST(capacity=20)).fit(X, Y)
-    assert regressor.model_.to_bytes() == other.model_.to_bytes()
-    np.testing.assert_array_equal(regressor.predict(rows), other.predict(X))
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -284,15 +242,6 @@ def test_a_sample_weight_divides_the_noise_of_the_model():
     regressor.fit(X[:30], y[:30], sample_weight=weight[:30]).partial_fit(X[30:], y[30:], sample_weight=weight[30:])
     model.learn_many(X, np.where(weight > 0, y, np.nan), noise=0.04 / np.where(weight > 0, weight, 1.0))
     np.testing.assert_allclose(regressor.predict(X), model.predict_many(X).mean, rtol=1e-12)
-
-
-def test_weights_keep_their_meaning_in_standard_units():
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(60, 2)), 500.0 + 100.0 * rng.normal(size=60)
-    weighed = StreamRegressor(sg.Standardize(sg.SOGP(noise=0.4), warmup=30)).fit(X, y, sample_weight=np.full(60, 4.0))
-    built = sg.Standardize(sg.SOGP(noise=0.1), warmup=30)
-    built.learn_many(X, y)
-    np.testing.assert_allclose(weighed.predict(X), built.predict_many(X).mean, rtol=1e-9)
 
 
 def test_sample_weights_that_cannot_be_are_refused():

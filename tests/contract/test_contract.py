@@ -14,6 +14,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract.within import family
 from tests.contract.models import CLASSES_AND_COUNTS, EXAMPLES, KINDS, SLOW, D, stack
+from tests.same import assert_same
 
 N = 60
 STACKS = 12  # that make test builds
@@ -28,14 +29,12 @@ class Example(NamedTuple):
 
 
 def examples(more):
-    """All models; those whose names are given, and two outputs of slow ones, are left to make test-more."""
+    """All models; make test-more has those whose names are given, and all that are not of KINDS with other outputs."""
     for name, make in (EXAMPLES | CLASSES_AND_COUNTS).items():
-        marks = pytest.mark.more if name in more else ()
-        if name in SLOW:
-            yield pytest.param(Example(make, (1,)), id=name, marks=marks)
-            yield pytest.param(Example(make, (2,)), id=f"{name} of two outputs", marks=pytest.mark.more)
-        else:
-            yield pytest.param(Example(make, (1, 2)), id=name, marks=marks)
+        first = (1, 2) if name in KINDS else (1,) if name in SLOW else (2,)
+        yield pytest.param(Example(make, first), id=name, marks=pytest.mark.more if name in more else ())
+        for p in {1, 2}.difference(first):
+            yield pytest.param(Example(make, (p,)), id=f"{name}, outputs: {p}", marks=pytest.mark.more)
 
 
 def stacks():
@@ -47,12 +46,11 @@ def stacks():
 
 # A law that models in layers may break although their parts keep it.
 law_of_layers = pytest.mark.parametrize("build", [*examples(more=()), *stacks()], indirect=True)
-# A law that all models keep by the same code: one of each kind shows it.
+# The others are kept by code that models share: one of each kind shows it.
 ALIKE = (EXAMPLES | CLASSES_AND_COUNTS).keys() - KINDS
-law_of_kinds = pytest.mark.parametrize("build", list(examples(more=ALIKE)), indirect=True)
 
 
-@pytest.fixture(params=list(examples(more=SLOW)))
+@pytest.fixture(params=list(examples(more=ALIKE)))
 def build(request):
     return request.param
 
@@ -106,11 +104,6 @@ def state(model):
 
 def values(prediction):
     return [np.asarray(v) for v in (prediction.mean, prediction.variance, prediction.noise)]
-
-
-def assert_same(a, b):
-    for u, v in zip(values(a), values(b), strict=True):
-        np.testing.assert_array_equal(u, v)
 
 
 def test_every_exported_model_has_an_example():
@@ -298,7 +291,6 @@ BAD_ROWS = [
 ]
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_a_bad_row_gets_a_sentence_and_changes_nothing(build, data):
     X, Y = data
@@ -315,7 +307,6 @@ def test_a_bad_row_gets_a_sentence_and_changes_nothing(build, data):
         assert state(model) == before, name
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_a_bad_last_row_of_many_changes_nothing(build, data):
     X, Y = data
@@ -334,7 +325,6 @@ def test_a_bad_last_row_of_many_changes_nothing(build, data):
             assert state(model) == before, bad
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_bad_targets_of_many_change_nothing(build, data):
     X, Y = data
@@ -400,7 +390,6 @@ def test_a_row_has_a_noise_of_its_own_or_the_model_says_why_not(build, data):
     assert_same(one.track(X, Y, noise=noise), many.track(X, Y, noise=noise))
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_a_model_that_forgets_by_rows_takes_no_notice_of_the_time(build, data):
     X, Y = data
@@ -470,7 +459,6 @@ def test_copy_is_independent_and_clone_has_learned_nothing(build, data):
     assert state(fresh) == before
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_settings_can_be_read_and_changed_before_the_first_row_only(build, data):
     _, Y = data
@@ -506,7 +494,6 @@ def test_unknown_settings_are_refused_with_the_nearest_name():
             pytest.fail(f"{example} was changed: {model.set_params(**typo)}")
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_rows_may_be_lists_float32_readonly_strided_or_integers(build, data):
     X, Y = data
@@ -525,7 +512,6 @@ def test_rows_may_be_lists_float32_readonly_strided_or_integers(build, data):
     assert state(twin) == state(model)
 
 
-@law_of_kinds
 @of_one_and_two_outputs
 def test_no_rows_are_no_change(build, data):
     X, Y = data

@@ -9,7 +9,8 @@ import pytest
 
 import streamgp as sg
 from tests.contract.models import EXAMPLES, D, parameters
-from tests.contract.test_contract import N, assert_same, state, stream
+from tests.contract.test_contract import N, state, stream
+from tests.same import assert_same
 
 pd = pytest.importorskip("pandas")
 torch = pytest.importorskip("torch")
@@ -93,19 +94,6 @@ def test_every_call_refuses_bad_inputs_and_changes_nothing(name):
                 with pytest.raises((ValueError, TypeError), match=message):
                     pytest.fail(f"{kind} took {bad}: {call(model, x, rows)}")
                 assert state(model) == before, (kind, bad)
-
-
-def test_every_model_refuses_bad_inputs_and_changes_nothing(build):
-    X, Y = stream(1)
-    model = build()
-    model.learn_many(X, Y)
-    before = state(model)
-    for bad in ("masked", "dates", "durations", "400 digits", "complex", "text as objects", "NA"):
-        make, message = BAD[bad]
-        for call in (model.predict_one, model.observe_one, lambda x: model.learn_one(x, 1.0)):
-            with pytest.raises((ValueError, TypeError), match=message):
-                pytest.fail(f"{bad} was taken: {call(make())}")
-        assert state(model) == before, bad
 
 
 BAD_TARGETS = {
@@ -206,44 +194,10 @@ def test_track_may_go_without_targets_and_learn_many_may_not():
     assert model.rows_seen == 4
 
 
-def test_booleans_count_as_0_and_1_and_masks_of_nothing_are_no_masks():
-    model = sg.SOGP()
-    model.learn_many(*stream(1))
-    expected = model.predict_one([1.0, 0.0, 1.0])
-    nullable = pd.Series([True, False, True], dtype="boolean")
-    nothing = np.ma.array([1, 0, 1])
-    for row in ([True, False, True], np.array([True, False, True]), nullable, nothing, Table([1, 0, 1]), (1, 0, 1)):
-        assert_same(model.predict_one(row), expected)
-
-
 def test_whole_numbers_beyond_64_bits_are_numbers():
     model = sg.Standardize(sg.SOGP())
     model.learn_many([[2**70], [2**71]], [10**100, 2 * 10**100])
     assert model.rows_seen == 2
-
-
-def test_a_late_target_may_be_masked():
-    X, Y = stream(1)
-    one, two = (sg.Delayed(sg.Calibrated(sg.SOGP(capacity=8))) for _ in range(2))
-    for model, missing in ((one, None), (two, np.ma.masked)):
-        model.learn_many(X, Y)
-        model.resolve(model.issue(X[0]).ticket, missing)
-    assert state(one) == state(two)
-
-
-def test_free_running_refuses_bad_future_inputs_and_changes_nothing():
-    X, Y = stream(1)
-    model = sg.SOGP()
-    model.learn_many(X, Y)
-    before = state(model)
-    for future, message in (
-        (masked(np.ones((3, 2)), [[False, True]] * 3), "has NaN or inf"),
-        (np.array([["2020-01-01"] * 2] * 3, dtype="datetime64[D]"), "got dates or durations"),
-        ([[1, 10**400]] * 3, "beyond the largest float"),
-    ):
-        with pytest.raises((ValueError, TypeError), match=message):
-            model.forecast(3, feedback=[0], X=future, trajectories=2)
-    assert state(model) == before
 
 
 BATCH = {
@@ -275,24 +229,6 @@ def test_batch_models_refuse_bad_data_and_stay_as_they_were(name):
             model.predict(rows)
     assert_same(model.predict(X), before)
     assert_same(model.predict(torch.tensor(X, requires_grad=True)), before)
-
-
-@pytest.mark.parametrize("wrapped", [False, True], ids=["model", "Standardize"])
-def test_tune_takes_masked_targets_as_missing_and_refuses_bad_rows(wrapped):
-    X, Y = stream(1)
-    model = sg.Standardize(sg.SOGP()) if wrapped else sg.SOGP()
-    gone = np.arange(N) % 4 == 0
-    evidence = sg.Evidence(iterations=3)
-    expected = sg.tune(model, X, np.where(gone, np.nan, Y), evidence)
-    assert state(sg.tune(model, X, masked(Y, gone), evidence)) == state(expected)
-    assert state(sg.tune(model, torch.tensor(X, requires_grad=True), masked(Y, gone), evidence)) == state(expected)
-    for rows, targets, message in (
-        (masked(X, gone[:, None] & [True] * D), Y, "X has NaN or inf in row 0"),
-        (X.astype("datetime64[s]"), Y, "X must be numbers; got dates or durations"),
-        (X, Y.astype("timedelta64[s]"), "Y must be numbers; got dates or durations"),
-    ):
-        with pytest.raises((ValueError, TypeError), match=message):
-            sg.tune(model, rows, targets, evidence)
 
 
 def test_scores_leave_out_what_is_masked_or_na():

@@ -13,7 +13,8 @@ import pytest
 
 import streamgp as sg
 from tests.contract.models import EXAMPLES, parameters
-from tests.contract.test_contract import assert_same, state, stream, values
+from tests.contract.test_contract import state, stream
+from tests.same import assert_same
 
 IN_USE = r"is in use by another thread.*its own model.copy\(\)"
 
@@ -128,32 +129,6 @@ def test_copies_and_snapshots_are_in_nobodys_use(twin):
         mine = other.predict_many(X)
         other.learn_many(X, Y)
     assert_same(first.result(), mine)
-
-
-@pytest.mark.parametrize("name", ["SOGP", "QKLMS", "LWPR", "LocalGP", "Standardize", "Calibrated committee"])
-def test_threads_that_predict_get_right_numbers_or_none(name):
-    X, Y = stream(1, n=400)
-    model = EXAMPLES[name]()
-    model.learn_many(X, Y)
-    parts = [X[:100], X[100:200], X[200:300], X[300:]]
-    expected = [values(model.predict_many(part)) for part in parts]
-    start = threading.Barrier(len(parts))
-
-    def work(k):
-        start.wait()
-        served = 0
-        for _ in range(30):
-            try:
-                found = values(model.predict_many(parts[k]))
-            except RuntimeError:  # in use
-                continue
-            served += 1
-            for a, b in zip(found, expected[k], strict=True):
-                np.testing.assert_array_equal(a, b)
-        return served
-
-    with ThreadPoolExecutor(len(parts)) as pool:
-        assert sum(pool.map(work, range(len(parts)))) > 0
 
 
 @pytest.mark.parametrize("name", ["SOGP", "QKLMS", "Standardize", "Calibrated committee"])

@@ -72,35 +72,6 @@ def test_rows_learned_online_equal_a_process_that_had_them_from_the_start():
     np.testing.assert_allclose(p.variance / units.target_scale**2, expected.variance, atol=1e-6)
 
 
-@pytest.mark.parametrize("features", ["basis", "fourier"])
-@pytest.mark.parametrize("forgetting", [None, 0.99, sg.Injection(0.99)], ids=["none", "prior", "injection"])
-@pytest.mark.parametrize("p", [1, 2])
-def test_every_tail_starts_near_the_trained_process_and_goes_on_learning(features, forgetting, p):
-    U, Y = plant(120, p)
-    model = deep.GPRNN(units=3, **SMALL).fit(U[:80], Y[:80])
-    online = model.online(features, capacity=300 if features == "fourier" else 60, forgetting=forgetting)
-    assert online.rows_seen == 76
-    X, targets, expected = rows_of(model, U, Y, 80)
-    frozen = online.copy().track(X)
-    assert frozen.mean.shape == targets.shape
-    np.testing.assert_allclose(frozen.mean, expected.mean, atol=0.1 * np.std(Y))
-    before = online.to_bytes()
-    tracked = online.track(X, targets)
-    assert online.rows_seen == 76 + len(X)
-    assert len(online.to_bytes()) == len(before)
-    assert not np.array_equal(tracked.mean[1:], frozen.mean[1:])
-    assert online.health.repairs == 0
-
-
-def test_a_tail_can_adapt_its_hyperparameters():
-    U, Y = plant(400)
-    model = deep.GPRNN(units=3, **SMALL).fit(U[:80], Y[:80])
-    online = model.online(capacity=30, adapt=sg.SNGD(interval=10))
-    before = online.hyperparameters["noise"]
-    online.learn_many(*(part[80:-1] for part in model.rows(U, Y)))
-    assert online.hyperparameters["noise"] != before
-
-
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_tail_is_saved_forecasts_and_starts_anew(p, tmp_path):
     U, Y = plant(120, p)
@@ -150,6 +121,7 @@ def test_without_torch_the_library_works_and_deep_names_the_extra():
     assert done.stdout == 'KRLST\nstreamgp.deep needs PyTorch: pip install "streamgp[deep]"\n', done.stderr
 
 
+@pytest.mark.more
 def test_importing_the_core_does_not_import_torch():
     code = "import sys, streamgp as sg; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -219,19 +191,6 @@ def test_bad_encoders_get_a_sentence():
             call()
 
 
-def test_projected_fourier_weights_are_those_of_rows_learned_one_by_one():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 2))
-    Y = np.sin(X)
-    at_once, by_row = (
-        sg.OnlineGP(sg.Fourier(20, lengthscale=1.0, seed=1), noise=0.1, outputs="separate") for _ in range(2)
-    )
-    place(at_once, X, Y)
-    by_row.learn_many(X, Y)
-    np.testing.assert_allclose(at_once.predict_many(X).mean, by_row.predict_many(X).mean, atol=1e-10)
-    np.testing.assert_allclose(at_once.predict_many(X).variance, by_row.predict_many(X).variance, atol=1e-10)
-
-
 @pytest.mark.parametrize("forgetting", [None, sg.Injection(0.99)], ids=["relative", "absolute"])
 def test_the_projection_on_basis_points_is_that_of_the_deterministic_training_conditional(forgetting):
     rng = np.random.default_rng(0)
@@ -251,14 +210,14 @@ def test_the_projection_on_basis_points_is_that_of_the_deterministic_training_co
     np.testing.assert_array_equal(model.basis, B)
 
 
-def test_spread_points_leave_less_unexplained_than_drawn_ones():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    kernel = sg.SquaredExponential(1.0)
-
-    def unexplained(points):
-        K = kernel(points) + 1e-10 * np.eye(len(points))
-        k = kernel(points, X)
-        return np.max(1.0 - np.sum(k * np.linalg.solve(K, k), axis=0))
-
-    assert unexplained(spread_points(kernel, X, 20)) < 0.5 * unexplained(X[:20])
-    assert len(spread_points(kernel, np.ones((10, 2)), 5)) == 1
+def test_projected_fourier_weights_are_those_of_rows_learned_one_by_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    Y = np.sin(X)
+    at_once, by_row = (
+        sg.OnlineGP(sg.Fourier(20, lengthscale=1.0, seed=1), noise=0.1, outputs="separate") for _ in range(2)
+    )
+    place(at_once, X, Y)
+    by_row.learn_many(X, Y)
+    np.testing.assert_allclose(at_once.predict_many(X).mean, by_row.predict_many(X).mean, atol=1e-10)
+    np.testing.assert_allclose(at_once.predict_many(X).variance, by_row.predict_many(X).variance, atol=1e-10)

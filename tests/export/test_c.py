@@ -121,6 +121,7 @@ def test_a_million_rows_differ_by_rounding(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found[:, 1], p.variance, rtol=0, atol=1e-11)
 
 
+@pytest.mark.more
 @needs_compiler
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_sanitizers_have_nothing_to_say(compiler: str, tmp_path: Path) -> None:

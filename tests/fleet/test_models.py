@@ -88,7 +88,7 @@ def test_an_empty_fleet_grows():
     fleet.learn_many(np.eye(D), [1.0, 2.0], ids=[1, 1])
     assert fleet.rows_seen.tolist() == [0, 2]
     fleet.remove([0, 1])
-    assert fleet.size == 0
+    assert fleet.size == len(fleet) == 0
     assert sg.from_bytes(fleet.to_bytes()).size == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from mpmath import mp, mpf
 
 from tests.precision import quad
-from tests.precision.quad import ABSORBED, ADMITTED, NOTHING, Reference
+from tests.precision.quad import ABSORBED, ADMITTED, Reference
 
 SUM, PRODUCT, CONSTANT, LINEAR, SE, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC, PERIODIC, RECURSIVE = range(11)
 CLOSE = mpf(10) ** -26  # quad has 34 digits; these bases cost a few
@@ -187,24 +187,6 @@ def test_absorbing_on_a_fixed_basis_is_the_batch_formula(absorb):
     assert_predicts(reference, np.array([0.1, 0.2, 0.3]), through_basis(k, B, m, Sigma, [0.1, 0.2, 0.3], JITTER))
 
 
-@pytest.mark.parametrize("absorb", ["fitc", "dtc"])
-def test_rows_have_their_own_noise_in_the_batch_formula(absorb):
-    operations, parameters, k = KERNELS["ard"]
-    X, y = rows(10)
-    B, own = list(X[:4]), np.geomspace(1e-9, 1.0, 10)
-    reference = Reference(operations, parameters, NOISE, absorb=absorb)
-    for t in range(len(X)):
-        reference.step(X[t], y[t], ADMITTED if t < 4 else ABSORBED, noise=np.nan if t == 2 else own[t])
-    projections, noises = [unit(4, i) for i in range(4)], [mpf(v) for v in own]
-    noises[2] = mpf(NOISE)
-    for t in range(4, 10):
-        psi, gamma2 = projection(k, B, X[t])
-        projections.append(psi)
-        noises[t] += gamma2 if absorb == "fitc" else 0
-    m, Sigma = given_rows(gram(k, B), projections, noises, y)
-    assert_predicts(reference, np.array([0.1, 0.2, 0.3]), through_basis(k, B, m, Sigma, [0.1, 0.2, 0.3]))
-
-
 def test_marginal_removal_keeps_the_batch_posterior_of_the_others():
     operations, parameters, k = KERNELS["ard"]
     X, y = rows(7)
@@ -274,6 +256,36 @@ def test_a_move_is_the_batch_gp_under_the_new_hyperparameters(absorb):
     assert_predicts(reference, -x, batch_gp(k, [*X, x], y, 0.011, -x, JITTER))
 
 
+def test_what_cannot_be_followed_is_refused():
+    operations, parameters, _ = KERNELS["ard"]
+    reference = Reference(operations, parameters, NOISE)
+    reference.step(np.zeros(3), 1.0, ADMITTED)
+    with pytest.raises(quad.PrecisionError, match="no basis point"):
+        reference.step(np.ones(3), 1.0, ADMITTED, (5,))
+    with pytest.raises(quad.PrecisionError, match="not positive definite"):
+        reference.step(np.zeros(3), 1.0, ADMITTED)
+    with pytest.raises(ValueError, match="absorb must be"):
+        Reference(operations, parameters, NOISE, absorb="fitcc")
+
+
+@pytest.mark.parametrize("absorb", ["fitc", "dtc"])
+def test_rows_have_their_own_noise_in_the_batch_formula(absorb):
+    operations, parameters, k = KERNELS["ard"]
+    X, y = rows(10)
+    B, own = list(X[:4]), np.geomspace(1e-9, 1.0, 10)
+    reference = Reference(operations, parameters, NOISE, absorb=absorb)
+    for t in range(len(X)):
+        reference.step(X[t], y[t], ADMITTED if t < 4 else ABSORBED, noise=np.nan if t == 2 else own[t])
+    projections, noises = [unit(4, i) for i in range(4)], [mpf(v) for v in own]
+    noises[2] = mpf(NOISE)
+    for t in range(4, 10):
+        psi, gamma2 = projection(k, B, X[t])
+        projections.append(psi)
+        noises[t] += gamma2 if absorb == "fitc" else 0
+    m, Sigma = given_rows(gram(k, B), projections, noises, y)
+    assert_predicts(reference, np.array([0.1, 0.2, 0.3]), through_basis(k, B, m, Sigma, [0.1, 0.2, 0.3]))
+
+
 def stationary(parameters):
     *scales, variance = parameters
     return lambda x, z: mpf(variance) * mp.exp(-r2(x, z, scales) / 2)
@@ -303,50 +315,3 @@ def test_moves_of_absorbed_rows_scale_noise_and_residuals_apart():
             noise, variance, k = mpf(new_noise), mpf(new[-1]), stationary(new)
     m, Sigma = given_rows(gram(k, B), projections, noises, y)
     assert_predicts(reference, np.array([0.1, 0.2, 0.3]), through_basis(k, B, m, Sigma, [0.1, 0.2, 0.3]))
-
-
-def test_a_smooth_stream_leaves_digits_to_spare():
-    # A point every tenth of a lengthscale: cond(K) is 7e22, far beyond any basis that is kept well conditioned.
-    operations, parameters = [(SE, 0, 1, 1)], [1.0, 1.0]
-    X, y = np.linspace(0, 1.2, 13)[:, None], np.sin(np.linspace(0, 1.2, 13))
-    reference = Reference(operations, parameters, 1e-6)
-    for t in range(13):
-        mean, variance, _ = reference.step(X[t], y[t], ADMITTED)
-    expected = batch_gp(stationary([1.0, 1.0]), X[:12], y[:12], 1e-6, X[12])
-    assert abs(exact(mean) - expected[0]) < mpf(10) ** -20
-    assert abs(exact(variance) - expected[1]) < mpf(10) ** -20
-    reference.move([1.3, 2.0], 1e-7)
-    expected = batch_gp(stationary([1.3, 2.0]), X, y, 1e-7, [0.55])
-    mean, variance, _ = reference.step([0.55])
-    assert abs(exact(mean) - expected[0]) < mpf(10) ** -16
-    assert abs(exact(variance) - expected[1]) < mpf(10) ** -16
-
-
-def test_a_row_that_is_not_learned_changes_nothing():
-    operations, parameters, _ = KERNELS["ard"]
-    X, y = rows(3)
-    reference = Reference(operations, parameters, NOISE, forgetting=0.9)
-    reference.step(X[0], y[0], ADMITTED)
-    before = reference.step(X[1])
-    reference.step(X[2], np.nan, NOTHING)
-    assert np.array_equal(reference.step(X[1]), before)
-
-
-def test_what_cannot_be_followed_is_refused():
-    operations, parameters, _ = KERNELS["ard"]
-    reference = Reference(operations, parameters, NOISE)
-    reference.step(np.zeros(3), 1.0, ADMITTED)
-    with pytest.raises(quad.PrecisionError, match="no basis point"):
-        reference.step(np.ones(3), 1.0, ADMITTED, (5,))
-    with pytest.raises(quad.PrecisionError, match="not positive definite"):
-        reference.step(np.zeros(3), 1.0, ADMITTED)
-    with pytest.raises(ValueError, match="absorb must be"):
-        Reference(operations, parameters, NOISE, absorb="fitcc")
-
-
-def test_rounded_kernel_values_show_what_double_precision_must_lose():
-    operations, parameters, _ = KERNELS["ard"]
-    X, y = rows(12)
-    exactly, rounded = (Reference(operations, parameters, NOISE, rounded=r) for r in (False, True))
-    lost = [exactly.step(*row, ADMITTED)[0, 0] - rounded.step(*row, ADMITTED)[0, 0] for row in zip(X, y, strict=True)]
-    assert 0 < np.abs(lost).max() < 1e-13

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def test_covariance_is_symmetric_and_positive_and_variances_lie_between_zero_and
     assert eigenvalues.max() < (1 + 1e-9 if mode == "back-to-prior" or forgetting == 1 else 2.5)
 
 
+@pytest.mark.more
 @given(streams())
 def test_growing_then_dropping_the_newest_point_is_absorbing_it(data):
     X, Y = data

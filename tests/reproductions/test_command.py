@@ -30,13 +30,6 @@ def test_a_run_shows_its_table_and_says_what_it_wrote(call):
     assert "wrote here/paper/results/squares.csv" in answer.output
 
 
-def test_a_quick_run_has_the_quick_settings_and_no_paper_beside_it(call):
-    answer = call("paper-squares", "--quick")
-    assert "2.0000" in answer.output
-    assert "[10" not in answer.output
-    assert "wrote out/reproductions/paper/results/squares.png" in answer.output
-
-
 def test_a_wrong_name_or_setting_is_a_sentence(call):
     for arguments, sentence in (
         (("paper-squars",), "did you mean 'paper-squares'?"),
@@ -55,10 +48,3 @@ def test_a_run_that_is_stopped_keeps_its_cells_and_says_how_to_go_on(call, workp
     assert answer.exit_code == 130
     assert "finished cells are kept" in answer.output
     assert len((workplace / "here" / "paper" / "results" / "squares.csv").read_text().splitlines()) == 3
-
-
-def test_a_page_is_rewritten(call, workplace):
-    page = workplace / "page.md"
-    page.write_text("<!-- result paper-squares -->\n<!-- end -->\n")
-    assert call("--page", str(page)).exit_code == 0
-    assert page.read_text() == "<!-- result paper-squares -->\nNot run yet.\n<!-- end -->\n"

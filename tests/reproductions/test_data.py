@@ -1,8 +1,5 @@
 """Measured tables against their published facts, and the laser among the benchmark series."""
 
-import datetime as dt
-import os
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +7,7 @@ import pytest
 
 from reproductions import data
 from reproductions.data import catalogue
-from streamgp.data import Series, series
-from tests.unit import test_data as of_series
+from streamgp.data import Series
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -32,24 +28,6 @@ def laser(n: int | None = None, **settings: object) -> Series:
 
 # ---- series ----
 
-LAWS = (
-    of_series.test_the_same_seed_gives_the_same_rows_and_another_seed_others,
-    of_series.test_the_first_rows_do_not_depend_on_how_many_are_asked_for,
-    of_series.test_irrelevant_columns_are_appended_and_change_nothing_else,
-    of_series.test_noise_is_a_standard_deviation_and_leaves_the_truth_as_it_was,
-    of_series.test_shapes_and_names_agree,
-    of_series.test_a_target_is_the_next_input_seen_through_the_same_noise,
-)
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_the_laser_keeps_what_all_series_promise(law):
-    law(laser)
-
-
-def test_the_spread_of_the_laser_is_what_the_published_scores_imply():
-    of_series.assert_spread_is_implied(laser().truth, 0.1913, 0.0481)  # [soh2014] Table I, OIESGP
-
 
 def test_more_rows_than_the_laser_has_are_refused():
     with pytest.raises(ValueError, match="n must be at most 10092"):
@@ -63,24 +41,6 @@ def test_laser_is_the_recorded_series_over_its_maximum_centred():
     np.testing.assert_allclose(s.X[:, 0], (recorded / 255)[:-1] - np.mean(recorded / 255), atol=1e-14)
     np.testing.assert_allclose(s.truth, (recorded / 255)[1:] - np.mean(recorded / 255), atol=1e-14)
 
-
-def test_mackey_glass_with_fine_steps_meets_the_public_series_of_delay_30():
-    reference = table("chaotic_reference/mg30")
-    step = 1e-3
-    kept = list(islice(series._mackey_glass(np.full(int(30 / step) + 1, 0.89), step, int(6 / step)), 25))
-    # The file has one value each 6 units of time; its first five stand for the constant history.
-    np.testing.assert_allclose(kept, reference.Y[5:30], atol=2e-3)
-
-
-def test_the_public_lorenz_series_is_the_z_axis_by_eulers_rule():
-    state, z = np.array([10.0, 7.0, 35.0]), []
-    for _ in range(200):
-        z.append(state[2])
-        state = state + 0.01 * of_series.lorenz_slope(state)
-    np.testing.assert_allclose(table("chaotic_reference/lorenz").X[:200, 0], z, atol=2e-6)  # six decimals
-
-
-# ---- tables ----
 
 # rows, inputs, targets, first row of X (beginning), first target, sum of all targets
 FACTS = {
@@ -152,126 +112,6 @@ def test_every_table_loads_and_its_sequences_are_in_order():
             assert np.all(np.isfinite(t.Y))
             if name.startswith("lasa"):
                 np.testing.assert_array_equal(t.starts, 999 * np.arange(7))
-
-
-def test_demonstrations_of_the_curves_are_as_many_as_published():
-    published = {"apple": 15, "arrow": 18, "bean": 17, "coam": 20, "heart": 19, "hourglass": 19, "infinity": 11}
-    published |= {"pickplace": 12, "puzzle": 19, "ringedring": 15, "spiral": 20, "square": 14, "star": 17}
-    published |= {"triangle": 16, "vase": 17}
-    assert sum(published.values()) == 249
-    assert {curve: len(table(f"hr_limit_cycles/{curve}").starts) for curve in published} == published
-
-
-def test_sarcos_test_rows_are_every_tenth_of_the_full_rate_rows():
-    test, full = table("sarcos/test"), table("sarcos/first5800")
-    np.testing.assert_allclose(test.X[:580], full.X[::10], atol=2e-6)
-    np.testing.assert_array_equal(test.Y[:580], full.Y[::10])
-
-
-def test_sarcos_ias_is_the_full_rate_interpolated_with_a_third_of_the_torque():
-    ias, torques = table("sarcos/ias"), table("sarcos/torques").X
-    times = 0.4166217720792 * np.arange(ias.split)
-    for j in range(7):
-        expected = np.interp(times, np.arange(len(torques)), torques[:, j]) / 3
-        np.testing.assert_allclose(ias.Y[: ias.split, j], expected, atol=2e-6)
-
-
-def test_published_splits():
-    expected = {"kin40k": 10_000, "barrett_wam": 12_000, "actuator": 512, "drives/1": 250, "sarcos/ias": 13_922}
-    assert {name: catalogue.CATALOGUE[name].split for name in expected} == expected
-    kin = table("kin40k")
-    np.testing.assert_allclose(kin.X[: kin.split].std(axis=0), 0.99995, atol=1e-5)
-    assert abs(kin.Y[: kin.split].mean()) < 1e-9
-
-
-@pytest.mark.parametrize(("name", "correlation"), [("actuator", 0.7995), ("drives/1", 0.0939)])
-def test_input_and_target_correlate_as_published(name, correlation):
-    t = table(name)
-    assert abs(abs(np.corrcoef(t.X[:, 0], t.Y)[0, 1]) - correlation) < 1e-4
-
-
-def test_baxter_predicts_the_next_state_within_a_run():
-    forward, inverse = table("baxter_dynamics/forward"), table("baxter_dynamics/inverse")
-    inner = np.setdiff1d(np.arange(len(forward.X)), forward.starts)[:5000]
-    np.testing.assert_array_equal(forward.X[inner, :14], forward.Y[inner - 1])
-    np.testing.assert_array_equal(inverse.Y, forward.X[:, 14:])
-    np.testing.assert_allclose(inverse.X[:, 14:], forward.Y[:, 7:] - forward.X[:, 7:14], atol=1e-14)
-    assert len(forward.starts) == 10
-
-
-def test_wind_rows_are_the_four_forecasts_valid_at_their_hour():
-    t = table("gefcom2012_wind/3")
-    with np.load(Path(os.environ["STREAMGP_DATA"]) / "gefcom2012_wind" / "gef_wind.npz") as file:
-        raw = dict(file)
-
-    def moment(stamp):
-        s = str(stamp)
-        return dt.datetime(int(s[:4]), int(s[4:6]), int(s[6:8]), int(s[8:]))
-
-    issues = {moment(stamp): i for i, stamp in enumerate(raw["issue"])}
-    hours = [int(h) for h in np.flatnonzero(raw["in_kaggle_train"])[48:]]
-    for row in (0, 1, 11, 12, 13, 13_129, 13_200, 18_708):
-        now = moment(raw["power_stamp"][hours[row]])
-        valid = []
-        for lead in range(1, 49):
-            issue = issues.get(now - dt.timedelta(hours=lead))
-            if issue is not None:
-                valid.append(raw["forecast_hundredths"][2, issue, lead - 1] / 100)
-        np.testing.assert_array_equal(t.X[row], np.concatenate(valid))
-        assert t.Y[row] == raw["power_thousandths"][hours[row], 2] / 1000
-    np.testing.assert_allclose(np.hypot(t.X[:, 0], t.X[:, 1]), t.X[:, 2], atol=0.02)
-
-
-def test_load_rows_are_complete_days_and_sequences_end_at_the_gaps():
-    t = table("gefcom2012_load")
-    assert t.X.min() > -100
-    assert t.Y.min() >= 0
-    assert np.all(t.starts % 24 == 0)
-    assert len(t.starts) == 9  # eight weeks were held out
-
-
-def test_lasa_velocity_leads_to_the_next_position():
-    t = table("lasa_handwriting/Sine")
-    with np.load(Path(os.environ["STREAMGP_DATA"]) / "lasa_handwriting" / "lasa.npz") as file:
-        steps = np.diff(file["Sine_t"][2])
-        np.testing.assert_array_equal(t.X[2 * 999 : 3 * 999], file["Sine_pos"][2].T[:-1])
-    rows = slice(2 * 999, 3 * 999 - 1)
-    np.testing.assert_allclose(t.X[rows] + t.Y[rows] * steps[:-1, None], t.X[2 * 999 + 1 : 3 * 999], atol=1e-9)
-
-
-def test_driving_sequences_end_with_their_segments():
-    t = table("driving_udacity")
-    np.testing.assert_array_equal(t.starts, np.cumsum([0, 4401, 15796, 1974, 4235]))
-
-
-def test_comma_speed_agrees_with_the_length_of_the_velocity():
-    t = table("comma2k19_segment/speed")
-    assert np.abs(np.linalg.norm(t.X[:, :3], axis=1) - t.Y).max() < 1.0
-
-
-def test_co2_keeps_missing_weeks_as_nan_and_dates_as_years():
-    t = table("co2_mauna_loa")
-    assert np.isnan(t.Y).sum() == 59
-    assert np.all(np.diff(t.X[:, 0]) > 0)
-    last = dt.date(2001, 12, 29)
-    expected = 2001 + (last - dt.date(2001, 1, 1)).days / 365
-    assert abs(t.X[-1, 0] - expected) < 1e-9
-
-
-def test_pm10_is_sorted_by_day_in_its_range():
-    t = table("pm10_germany_2005")
-    assert t.inputs[2] == "day_of_2005"
-    assert np.all(np.diff(t.X[:, 2]) >= 0)
-    assert (t.X[0, 2], t.X[-1, 2], t.Y.min(), t.Y.max()) == (1, 365, 0, 177)
-
-
-def test_elevators_and_pumadyn_regress_linearly_as_published():
-    for name, nmse in (("uci_elevators", 0.216), ("uci_pumadyn32nm", 0.9996)):
-        t = table(name)
-        A = np.column_stack([t.X, np.ones(len(t.X))])
-        A /= np.abs(A).max(axis=0)
-        w, *_ = np.linalg.lstsq(A, t.Y, rcond=None)
-        assert abs(np.mean((t.Y - A @ w) ** 2) / t.Y.var() - nmse) < 5e-3
 
 
 def test_a_folder_alone_means_its_first_table():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,18 +9,11 @@ import pytest
 from reproductions import framework
 from reproductions.framework import catalogue, runner
 
+pytestmark = pytest.mark.more
+
 PAGE = Path(__file__).parents[2] / "docs" / "reproductions.md"
 CLAIMS = PAGE.with_name("claims.md")
 DETAILS = sorted(catalogue.ROOT.glob("*/README.md"))
-# One quick run of each paper is in make test, if possible one without real data.
-FIRST = {
-    "alshedivat2017-online",
-    "extensions-factors",
-    "gijsberts2013-figure4",
-    "huber2013-figure1_growth",
-    "soh2014-table1",
-    "vanvaerenbergh2016-figure1",
-}
 
 
 def found(name):
@@ -32,14 +24,7 @@ def found(name):
         pytest.skip(str(error))
 
 
-def test_one_quick_run_of_each_paper_is_in_make_test():
-    assert set(framework.names()) >= FIRST
-    assert sorted(name.partition("-")[0] for name in FIRST) == sorted({n.partition("-")[0] for n in framework.names()})
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.more) for name in framework.names()]
-)
+@pytest.mark.parametrize("name", framework.names())
 def test_a_quick_run_gives_what_it_gave(name, tmp_path):
     experiment = found(name)
     try:
@@ -61,21 +46,6 @@ def test_committed_results_worse_than_the_paper_are_explained(name):
     assert [key for key, value in values.items() if value.unexplained] == []
 
 
-def blocks(page, kinds):
-    return re.findall(rf"<!-- (?:{kinds}) ([\w-]+) -->", page.read_text())
-
-
-def test_committed_page_has_a_block_for_each_experiment():
-    assert sorted(blocks(PAGE, "table|short")) == framework.names()
-
-
-def test_committed_readme_of_a_paper_has_all_numbers_of_its_experiments():
-    for page in DETAILS:
-        mine = [name for name in framework.names() if name.partition("-")[0] == page.parent.name]
-        assert sorted(blocks(page, "result")) == mine
-    assert {page.parent.name for page in DETAILS} == {name.partition("-")[0] for name in framework.names()}
-
-
 @pytest.mark.parametrize("page", [PAGE, CLAIMS, *DETAILS], ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_committed_page_is_that_of_the_results(page):
     for name in framework.names():
@@ -83,8 +53,3 @@ def test_committed_page_is_that_of_the_results(page):
     text = page.read_text()
     where = page.relative_to(PAGE.parents[1])
     assert framework.refreshed(text, page.parent) == text, f"run: python -m reproductions --page {where}"
-
-
-def test_committed_claims_count_every_paper():
-    papers = {name.partition("-")[0] for name in framework.names()} - {"extensions"}
-    assert set(re.search(r"<!-- compared ([\w ]+) -->", CLAIMS.read_text())[1].split()) == papers

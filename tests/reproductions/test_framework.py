@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from reproductions import framework
-from reproductions.framework import catalogue, runner
-from reproductions.framework.experiment import Experiment, Reference, Table, Value
+from reproductions.framework import catalogue
+from reproductions.framework.experiment import Reference, Table, Value
 from reproductions.framework.results import Results
 
 
 def run_cells(workplace):
     log = workplace / "log.txt"
     return log.read_text().split("\n")[:-1] if log.exists() else []
-
-
-@pytest.mark.usefixtures("workplace")
-def test_an_experiment_is_named_after_its_paper_and_its_script():
-    assert framework.names() == ["paper-squares"]
-    experiment = framework.find("paper-squares")
-    assert (experiment.name, experiment.title) == ("paper-squares", "squares")
-
-
-@pytest.mark.usefixtures("workplace")
-def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="no reproduction 'paper-square'; did you mean 'paper-squares'"):
-        framework.find("paper-square")
-    with pytest.raises(ValueError, match="no reproduction 'xyz'; known are paper-squares"):
-        framework.find("xyz")
-
-
-def test_an_unknown_setting_is_refused(workplace):
-    with pytest.raises(ValueError, match="paper-squares has no setting 'steps'; it has runs"):
-        framework.reproduce("paper-squares", steps=5, out=workplace)
 
 
 def test_later_cells_may_depend_on_what_earlier_ones_found(workplace):
@@ -60,14 +39,6 @@ def test_finished_cells_are_kept(workplace):
     assert recorded[0]["settings"] == {"runs": 2}
 
 
-def test_what_is_finished_can_be_shown_without_running_the_rest(workplace):
-    framework.reproduce("paper-squares", out=workplace, runs=2)
-    before = run_cells(workplace)
-    outcome = framework.reproduce("paper-squares", out=workplace, compute=False)
-    assert outcome.table.values()["sum"].ours == 0 + 1
-    assert run_cells(workplace) == before
-
-
 def test_cells_finished_before_a_failure_are_kept(workplace):
     script = catalogue.ROOT / "paper" / "squares.py"
     healthy = script.read_text()
@@ -90,32 +61,12 @@ def test_a_line_that_was_cut_off_is_run_again(tmp_path):
     assert (tmp_path / "a.csv").read_text() == text
 
 
-def test_results_with_new_columns_keep_the_old_lines(tmp_path):
-    results = Results(tmp_path / "a.csv")
-    results.add({"cell": 1, "found": 0.5})
-    results.add({"cell": 2, "found": 0.25, "seconds": 3})
-    assert (tmp_path / "a.csv").read_text() == "cell,found,seconds\n1,0.5,\n2,0.25,3\n"
-    assert Results(tmp_path / "a.csv").finished([{"cell": 1}]) == [{"cell": 1, "found": 0.5}]
-
-
-def test_quick_results_never_mix_with_the_committed_ones():
-    assert runner.default_folder() == catalogue.ROOT
-    assert runner.default_folder(quick=True) == Path("out") / "reproductions"
-
-
 @pytest.mark.parametrize(
     ("ours", "better", "worse"),
     [(0.10004, "lower", False), (0.1002, "lower", True), (0.05, "higher", True), (0.2, "higher", False)],
 )
 def test_worse_is_decided_on_the_printed_digits(ours, better, worse):
     assert Value("a", ours, None, Reference(0.1), better).worse is worse
-
-
-def test_a_value_beyond_its_tolerance_needs_an_explanation():
-    assert not Value("a", 0.109, None, Reference(0.1, tolerance=0.1)).unexplained
-    assert Value("a", 0.112, None, Reference(0.1, tolerance=0.1)).unexplained
-    assert not Value("a", 0.112, None, Reference(0.1, tolerance=0.1, note="because")).unexplained
-    assert Value("a", float("nan"), None, Reference(0.1, tolerance=0.1)).unexplained
 
 
 def test_a_table_marks_and_explains_what_is_worse():
@@ -133,64 +84,6 @@ def test_a_table_marks_and_explains_what_is_worse():
         "",
         "- a: because",
     ]
-
-
-@pytest.mark.usefixtures("workplace")
-def test_one_note_explains_all_keys_of_a_pattern():
-    (catalogue.ROOT / "paper" / "expected.toml").write_text(
-        "[squares]\ntolerance = 0.1\nsource = 'read off a figure'\n[squares.values]\n'a KLMS x' = 1.0\n"
-        "'b KLMS x' = {value = 2.0, tolerance = 0.5, note = 'its own'}\n'c' = 3.0\n"
-        "[squares.notes]\n'* KLMS *' = 'same'\n"
-    )
-    figure = "read off a figure"
-    assert catalogue.expected(framework.find("paper-squares")) == {
-        "a KLMS x": Reference(1.0, 0.1, figure, "same"),
-        "b KLMS x": Reference(2.0, 0.5, figure, "its own"),
-        "c": Reference(3.0, 0.1, figure),
-    }
-
-
-@pytest.mark.usefixtures("workplace")
-def test_a_table_reproduced_in_another_way_has_the_same_references():
-    (catalogue.ROOT / "paper" / "expected.toml").write_text(
-        '[table]\nsource = "printed"\n[table.values]\nsum = { value = 3.0, tolerance = 0.5 }\n'
-        '[squares]\nvalues_of = "table"\n[squares.notes]\n"*" = "why"\n'
-    )
-    assert catalogue.expected(framework.find("paper-squares")) == {"sum": Reference(3.0, 0.5, "printed", "why")}
-
-
-def test_reasons_are_told_once():
-    same = Reference(0.1, tolerance=0.1, note="because")
-    cells = [Value("a", 0.2, None, same), Value("b", 0.3, None, same), Value("c", 0.105, None, same)]
-    assert Table(["x"], [[cell] for cell in cells]).explanations() == ["a, b: because", "c: within 10%"]
-
-
-def test_a_page_is_rendered_from_the_results(workplace):
-    page = "before\n<!-- result paper-squares -->\nold\n<!-- end -->\nafter\n"
-    assert "Not run yet." in framework.refreshed(page, workplace)
-    framework.reproduce("paper-squares", out=catalogue.ROOT)
-    text = framework.refreshed(page, workplace)
-    assert "| all | 21.0000 [10.0000] ▲ |" in text
-    assert f"![squares]({catalogue.ROOT.name}/paper/results/squares.png)" in text
-    assert text.startswith("before\n<!-- result paper-squares -->\n|")
-    assert text.endswith("\n<!-- end -->\nafter\n")
-    assert framework.refreshed(text, workplace) == text
-
-
-def test_a_page_may_have_the_table_alone_or_only_what_it_says(workplace):
-    framework.reproduce("paper-squares", out=catalogue.ROOT)
-    page = "<!-- table paper-squares -->\n<!-- end -->\n<!-- short paper-squares -->\n<!-- end -->\n"
-    table, short = framework.refreshed(page, workplace).split("<!-- end -->")[:2]
-    assert "| all | 21.0000 [10.0000] ▲ |\n\n`paper-squares`.\n" in table
-    assert "-->\n`paper-squares`: 0 of 1 as good as the paper's or better.\n" in short
-    assert "|" not in short
-    assert table.count("![squares]") == short.count("![squares]") == 1
-
-
-def test_an_experiment_without_settings_says_so():
-    experiment = Experiment("t", {}, {}, lambda s, r: [], lambda c: {}, lambda r, e: Table([], []), key="a", stem="b")
-    with pytest.raises(ValueError, match="a-b has no setting 'runs'; it has none"):
-        experiment.settings(runs=1)
 
 
 def test_experiments_that_share_cells_run_them_once(workplace):

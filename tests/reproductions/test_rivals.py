@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import streamgp as sg
 from reproductions.rivals import BayesianCommitteeMachine, PseudoInputs, SubsetOfRegressors
-from streamgp.batch import FITC, Evidence, FullGP
 from tests.unit import test_batch as of_batch
 from tests.unit.test_batch import (
     KERNELS,
@@ -23,7 +21,6 @@ from tests.unit.test_batch import (
     log_evidence,
     se,
 )
-from tests.unit.test_evidence import draw
 
 RIVALS = [SubsetOfRegressors(points=8), BayesianCommitteeMachine(experts=3), PseudoInputs(points=8)]
 LAWS = (
@@ -68,12 +65,6 @@ def test_committee_equals_tresps_combination_of_its_experts(queries):
     assert_predicts(model, X_NEW, np.concatenate(means), np.concatenate(variances))
 
 
-def test_a_committee_of_one_is_the_exact_process():
-    exact = FullGP(kernel(), noise=NOISE).fit(X, Y)
-    one = BayesianCommitteeMachine(kernel(), noise=NOISE, experts=1).fit(X, Y)
-    assert_predicts(one, X_NEW, exact.predict(X_NEW).mean, exact.predict(X_NEW).variance[:, 0])
-
-
 @pytest.mark.more
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -88,30 +79,6 @@ def test_a_committee_of_one_is_the_exact_process():
 )
 def test_gradient_of_the_log_marginal_likelihood_by_differences(build, kernel, depth):
     of_batch.test_gradient_of_the_log_marginal_likelihood_by_differences(build, kernel, depth)
-
-
-def test_pseudo_inputs_leave_a_corner_and_cover_the_data_while_equal_bounds_fix_the_rest():
-    X, Y = draw(80, 1, [0.6], 1.0, 0.05, seed=7)
-    grid = np.linspace(-3.0, 3.0, 31)
-    kernel = sg.SquaredExponential(0.6)
-    exact = FullGP(kernel, noise=0.05).fit(X, Y[:, 0]).predict(grid)
-    corner = {"kernel": kernel, "noise": 0.05, "points": np.linspace(-1.0, 1.0, 12)[:, None]}
-    fixed = Evidence(restarts=0, bounds={"lengthscale": (0.6, 0.6), "variance": (1.0, 1.0), "noise": (0.05, 0.05)})
-    stayed = FITC(**corner).fit(X, Y[:, 0])
-    moved = PseudoInputs(**corner).fit(X, Y[:, 0], fixed)
-    assert moved.hyperparameters == pytest.approx({"lengthscale": 0.6, "variance": 1.0, "noise": 0.05}, rel=1e-12)
-    assert moved.log_marginal_likelihood() > stayed.log_marginal_likelihood() + 20.0
-    assert moved.points.min() < -2.0
-    assert moved.points.max() > 2.0
-    assert np.max(np.abs(moved.predict(grid).mean - exact.mean)) < 0.1
-    assert np.max(np.abs(stayed.predict(grid).mean - exact.mean)) > 0.5
-
-
-def test_pseudo_inputs_can_claim_more_evidence_than_the_exact_process():
-    X, Y = draw(80, 1, [1.0], 1.0, 0.05, seed=7)
-    exact = FullGP(noise=0.1).fit(X, Y, Evidence(restarts=0))
-    sparse = PseudoInputs(noise=0.1, points=8).fit(X, Y, Evidence(restarts=0))
-    assert sparse.log_marginal_likelihood() > exact.log_marginal_likelihood() + 0.5
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ RECIPES = {
     "KRLST": lambda: sg.KRLST(capacity=6, forgetting=0.99),
     "OIESGP": lambda: sg.OIESGP(depth=3, capacity=5),
     "Calibrated Standardize": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=5), warmup=8), warmup=3),
-    "Tuned": lambda: sg.Tuned(sg.KRLST(capacity=5), warmup=15, tune=False),
+    "DriftAware": lambda: sg.DriftAware(sg.KRLST(capacity=5), warmup=3, false_alarm_rate=0.3, trial=5),
 }
 
 

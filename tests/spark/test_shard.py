@@ -10,7 +10,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.spark.plan import TIMESTAMP
-from streamgp.spark.rows import NO_TIME, Batch, Entry
+from streamgp.spark.rows import NO_TIME, Batch
 from streamgp.spark.shard import Shard
 from tests.spark.streams import RECIPES, as_found, one_by_one, plan, rows, some
 
@@ -44,32 +44,6 @@ def test_a_shard_is_the_loop_over_single_models(name):
         assert shard.snapshot(key) == single.to_bytes()
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_learning_the_log_again_gives_the_same_state(name):
-    model, batch = RECIPES[name](), rows(3, 120)
-    shard = Shard(plan(model))
-    whole, log = shard.to_bytes(), []
-    for first, last in cuts(4, 120):
-        entry, _ = shard.arrange(some(batch, np.arange(first, last)))
-        shard.learn(entry)
-        log.append(entry.to_bytes())
-    again = Shard.from_bytes(whole)  # the plan is in the state, too
-    for entry in log:
-        again.learn(Entry.from_bytes(entry))
-    assert Shard.from_bytes(again.to_bytes(), plan(model)).rows == shard.rows
-    for key in set(batch.keys):
-        assert again.snapshot(key) == shard.snapshot(key)
-
-
-def test_rows_of_one_time_do_not_depend_on_their_arrival():
-    model, batch = RECIPES["KRLST"](), rows(5, 60)._replace(time=np.zeros(60, dtype=np.int64))
-    one, other = Shard(plan(model)), Shard(plan(model))
-    one.take(batch)
-    other.take(some(batch, np.random.default_rng(6).permutation(60)))
-    for key in set(batch.keys):
-        assert one.snapshot(key) == other.snapshot(key)
-
-
 def test_rows_that_no_model_takes_come_back_without_a_prediction():
     model, batch = RECIPES["KRLST"](), rows(7, 40, missing=0.0)
     X, Y, time = batch.X.copy(), batch.Y.copy(), batch.time.copy()
@@ -94,15 +68,6 @@ def test_classes_that_are_none_are_refused():
     found = shard.take(Batch(["a"] * 3, np.arange(3), X, np.array([0.0, 0.5, 1.0])))
     assert found.row.tolist() == [1, 2, 0]
     assert shard.refused == 1
-
-
-def test_an_empty_batch_changes_nothing():
-    shard = Shard(plan(RECIPES["KRLST"]()))
-    shard.take(rows(8, 20))
-    before = shard.to_bytes()
-    found = shard.take(some(rows(8, 20), np.zeros(0, dtype=int)))
-    assert found.key == []
-    assert shard.to_bytes() == before
 
 
 def test_models_that_forget_by_time_count_and_drop_rows_of_the_past():
@@ -141,16 +106,6 @@ def test_idle_keys_leave_with_their_snapshots_and_begin_again():
     again = Batch([gone.key[0]], np.array([10_000]), np.ones((1, 2)), np.ones(1))
     assert shard.take(again).row.tolist() == [1]
     assert len(shard) == 4
-
-
-def test_all_keys_can_leave():
-    shard = Shard(plan(RECIPES["KRLST"]()))
-    assert shard.earliest() is None
-    shard.take(rows(11, 30))
-    assert len(shard.expire(10**6)[1]) == 5
-    shard = Shard.from_bytes(shard.to_bytes())
-    assert len(shard) == 0
-    assert shard.take(rows(11, 30)).row.max() > 1
 
 
 def test_late_targets_reach_their_rows_as_in_delayed_models():

@@ -81,21 +81,6 @@ def test_full_gp_takes_windows():
     assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y[:15]), abs=1e-8)
 
 
-def test_full_gp_takes_any_kernel_expression():
-    k = 0.5 * sg.LinearKernel(2.0) + kernel() * sg.Constant(3.0)
-    model = FullGP(k, noise=NOISE).fit(X, Y)
-    S = X @ X.T + 3.0 * se(X, X) + NOISE * np.eye(25)
-    assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
-    assert sorted(model.hyperparameters) == [
-        "left.left.variance",
-        "left.right.variance",
-        "noise",
-        "right.left.lengthscale",
-        "right.left.variance",
-        "right.right.variance",
-    ]
-
-
 def test_fitc_equals_its_dense_formula():
     model = FITC(kernel(), noise=NOISE, points=POINTS, jitter=1e-3).fit(X, Y)
     inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * VARIANCE * np.eye(6))
@@ -105,15 +90,6 @@ def test_fitc_equals_its_dense_formula():
     assert_predicts(model, X_NEW, mean, np.diag(covariance))
     assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
     np.testing.assert_array_equal(model.points, POINTS)
-
-
-def test_fitc_equals_recursive_gp_one_by_one():
-    batch = FITC(kernel(), noise=NOISE, points=POINTS, jitter=0.0).fit(X, Y)
-    stream = sg.RecursiveGP(POINTS, kernel=kernel(), noise=NOISE)
-    stream.learn_many(X, Y)
-    expected, got = batch.predict(X_NEW), stream.predict_many(X_NEW)
-    np.testing.assert_allclose(got.mean, expected.mean, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(got.variance, expected.variance, rtol=1e-9, atol=1e-9)
 
 
 def spectrum(A, B, frequencies, variance):
@@ -146,21 +122,6 @@ def test_erratum_the_printed_marginal_likelihood_of_ssgpr_counts_half_the_featur
     assert -(fixed - 2 * D / 2 * np.log(NOISE)) == pytest.approx(dense, abs=1e-8)
     model = SSGPR(variance=VARIANCE, noise=NOISE, frequencies=frequencies).fit(X, y)
     assert model.log_marginal_likelihood() == pytest.approx(dense, abs=1e-8)
-
-
-@pytest.mark.parametrize(("depth", "lengthscale"), [(1, None), (1, LENGTHSCALE), (3, None), (3, LENGTHSCALE)])
-def test_ssgpr_equals_issgpr_with_the_same_settings(depth, lengthscale):
-    settings = {"features": 8, "lengthscale": lengthscale, "variance": VARIANCE, "noise": NOISE, "seed": 1}
-    stream = sg.ISSGPR(**settings, depth=depth)
-    stream.learn_many(X, Y)
-    past = np.vstack([np.zeros((depth - 1, 2)), X])
-    windows = np.stack([past[i : i + depth] for i in range(25)])
-    new = np.stack([np.vstack([X[len(X) - depth + 1 :], x]) for x in X_NEW])
-    shape = (-1, 2) if depth == 1 else (-1, depth, 2)
-    batch = SSGPR(**settings).fit(windows.reshape(shape), Y)
-    expected, got = batch.predict(new.reshape(shape)), stream.predict_many(X_NEW)
-    np.testing.assert_allclose(got.mean, expected.mean, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(got.variance, expected.variance, rtol=1e-8, atol=1e-8)
 
 
 # Gradients.
@@ -225,29 +186,6 @@ def test_gradient_of_the_log_marginal_likelihood_by_differences(build, kernel, d
 def test_gradient_of_ssgpr_by_differences(lengthscale, tune_frequencies, depth, outputs):
     settings = {"lengthscale": lengthscale, "noise": 0.2, "tune_frequencies": tune_frequencies}
     assert_gradients(lambda _: SSGPR(features=4, **settings), depth, outputs)
-
-
-def gradient_of(kernel, A, B):
-    """d k(A, B) / d log(hyperparameter), by a loading itself: (hyperparameters, n, m)."""
-    one = np.ones((1, 1))
-    pairs = [[kernel.weighted_gradient(one, a[None], b[None]) for b in B] for a in A]
-    return np.moveaxis(np.array(pairs), 2, 0)
-
-
-@pytest.mark.parametrize("depth", [1, 3])
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_weighted_gradients_of_kernels_equal_sums_over_all_pairs(kernel, depth):
-    rng = np.random.default_rng(3)
-    inner = (2,) if depth == 1 else (depth, 2)
-    A, B = rng.standard_normal((5, *inner)), rng.standard_normal((4, *inner))
-    W, S, w = rng.standard_normal((5, 4)), rng.standard_normal((5, 5)), rng.standard_normal(5)
-    S = S + S.T
-    np.testing.assert_allclose(
-        kernel.weighted_gradient(W, A, B), np.einsum("ij,hij->h", W, gradient_of(kernel, A, B)), atol=1e-12
-    )
-    G = gradient_of(kernel, A, A)
-    np.testing.assert_allclose(kernel.weighted_gradient(S, A), np.einsum("ij,hij->h", S, G), atol=1e-12)
-    np.testing.assert_allclose(kernel.weighted_diagonal_gradient(w, A), np.einsum("i,hii->h", w, G), atol=1e-12)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -373,3 +311,65 @@ def test_oesgp_with_room_is_the_exact_gp_on_reservoir_states():
     oesgp.reset_memory()
     again = remembered(reservoir, X[50:], np.zeros((10, 1)))
     np.testing.assert_allclose(exact.predict(again).mean, oesgp.track(X[50:]).mean, atol=1e-8)
+
+
+def test_full_gp_takes_any_kernel_expression():
+    k = 0.5 * sg.LinearKernel(2.0) + kernel() * sg.Constant(3.0)
+    model = FullGP(k, noise=NOISE).fit(X, Y)
+    S = X @ X.T + 3.0 * se(X, X) + NOISE * np.eye(25)
+    assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
+    assert sorted(model.hyperparameters) == [
+        "left.left.variance",
+        "left.right.variance",
+        "noise",
+        "right.left.lengthscale",
+        "right.left.variance",
+        "right.right.variance",
+    ]
+
+
+def test_fitc_equals_recursive_gp_one_by_one():
+    batch = FITC(kernel(), noise=NOISE, points=POINTS, jitter=0.0).fit(X, Y)
+    stream = sg.RecursiveGP(POINTS, kernel=kernel(), noise=NOISE)
+    stream.learn_many(X, Y)
+    expected, got = batch.predict(X_NEW), stream.predict_many(X_NEW)
+    np.testing.assert_allclose(got.mean, expected.mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(got.variance, expected.variance, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("depth", "lengthscale"), [(1, None), (1, LENGTHSCALE), (3, None), (3, LENGTHSCALE)])
+def test_ssgpr_equals_issgpr_with_the_same_settings(depth, lengthscale):
+    settings = {"features": 8, "lengthscale": lengthscale, "variance": VARIANCE, "noise": NOISE, "seed": 1}
+    stream = sg.ISSGPR(**settings, depth=depth)
+    stream.learn_many(X, Y)
+    past = np.vstack([np.zeros((depth - 1, 2)), X])
+    windows = np.stack([past[i : i + depth] for i in range(25)])
+    new = np.stack([np.vstack([X[len(X) - depth + 1 :], x]) for x in X_NEW])
+    shape = (-1, 2) if depth == 1 else (-1, depth, 2)
+    batch = SSGPR(**settings).fit(windows.reshape(shape), Y)
+    expected, got = batch.predict(new.reshape(shape)), stream.predict_many(X_NEW)
+    np.testing.assert_allclose(got.mean, expected.mean, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(got.variance, expected.variance, rtol=1e-8, atol=1e-8)
+
+
+def gradient_of(kernel, A, B):
+    """d k(A, B) / d log(hyperparameter), by a loading itself: (hyperparameters, n, m)."""
+    one = np.ones((1, 1))
+    pairs = [[kernel.weighted_gradient(one, a[None], b[None]) for b in B] for a in A]
+    return np.moveaxis(np.array(pairs), 2, 0)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_weighted_gradients_of_kernels_equal_sums_over_all_pairs(kernel, depth):
+    rng = np.random.default_rng(3)
+    inner = (2,) if depth == 1 else (depth, 2)
+    A, B = rng.standard_normal((5, *inner)), rng.standard_normal((4, *inner))
+    W, S, w = rng.standard_normal((5, 4)), rng.standard_normal((5, 5)), rng.standard_normal(5)
+    S = S + S.T
+    np.testing.assert_allclose(
+        kernel.weighted_gradient(W, A, B), np.einsum("ij,hij->h", W, gradient_of(kernel, A, B)), atol=1e-12
+    )
+    G = gradient_of(kernel, A, A)
+    np.testing.assert_allclose(kernel.weighted_gradient(S, A), np.einsum("ij,hij->h", S, G), atol=1e-12)
+    np.testing.assert_allclose(kernel.weighted_diagonal_gradient(w, A), np.einsum("i,hii->h", w, G), atol=1e-12)

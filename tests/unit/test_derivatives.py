@@ -24,7 +24,6 @@ POINTS = np.random.default_rng(5).uniform(-2, 2, (7, 2))
 MODELS = {
     "KRLST": lambda: sg.KRLST(capacity=9, jitter=1e-3),
     "KRLS": lambda: sg.KRLS(capacity=9, noise=0.0),
-    "SWKRLS": lambda: sg.SWKRLS(capacity=9),
     "SOGP of two outputs": lambda: sg.SOGP(capacity=9, outputs="separate"),
     "RecursiveGP": lambda: sg.RecursiveGP(POINTS),
     "ISSGPR": lambda: sg.ISSGPR(features=8),
@@ -32,18 +31,12 @@ MODELS = {
     "linear": lambda: sg.OnlineGP(sg.Linear()),
     "linear in the information form": lambda: sg.OnlineGP(sg.Linear(), form="cholesky"),
     "OIESGP": lambda: sg.OIESGP(depth=3, capacity=9),
-    "a window": lambda: sg.KRLST(capacity=9, depth=3),
     "OESGP": lambda: sg.OESGP(units=6, capacity=9, retention=0.3, feedback=0.2),
-    "RLSESN": lambda: sg.RLSESN(units=6),
     "power": lambda: sg.KRLST(capacity=9, estimate_power=True),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=9), warmup=10),
-    "Standardize of two outputs": lambda: sg.Standardize(sg.KRLST(capacity=9), warmup=10),
     "Lagged": lambda: sg.Lagged(sg.Standardize(sg.KRLST(capacity=9), warmup=10), lags=2),
     "Columns": lambda: sg.Columns(sg.KRLST(capacity=9), columns=[1]),
     "Differenced": lambda: sg.Differenced(sg.KRLST(capacity=9), column=1),
-    "DriftAware": lambda: sg.DriftAware(sg.KRLST(capacity=9)),
-    "Alarms": lambda: sg.Alarms(sg.KRLST(capacity=9)),
-    "Delayed": lambda: sg.Delayed(sg.KRLST(capacity=9)),
     "Calibrated": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=9), warmup=10), warmup=5),
 }
 

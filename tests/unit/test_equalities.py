@@ -9,7 +9,7 @@ import streamgp as sg
 from tests import inside, oracles
 
 NOISE, N = 0.05, 300
-WIDTHS = [1, 2, 5]
+WIDTHS = pytest.mark.parametrize(("d", "p"), [(1, 3), (2, 1), (5, 3)])
 
 
 def stream(d, p, n=N, seed=0):
@@ -34,8 +34,7 @@ def assert_predicts(model, Xs, mean, variance, tolerance=1e-8):
 
 
 @pytest.mark.parametrize("outputs", ["shared", "separate"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_sogp_and_krlst_with_room_for_every_point_equal_the_exact_gp(d, p, outputs):
     X, Y, Xs = stream(d, p)
     scale = np.sqrt(d) * 0.5
@@ -52,8 +51,7 @@ def test_sogp_and_krlst_with_room_for_every_point_equal_the_exact_gp(d, p, outpu
 
 
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_recursive_gp_on_the_data_equals_the_exact_gp(d, p, form):
     X, Y, Xs = stream(d, p)
     kernel, oracle = rough_kernel(d)
@@ -72,8 +70,7 @@ def test_recursive_gp_on_badly_conditioned_data_equals_the_exact_gp_with_the_sam
 
 
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_recursive_gp_one_by_one_equals_fitc(d, p, form):
     X, Y, Xs = stream(d, p)
     points = np.random.default_rng(9).uniform(-3, 3, (15, d))
@@ -83,24 +80,8 @@ def test_recursive_gp_one_by_one_equals_fitc(d, p, form):
     assert_predicts(model, Xs, *oracles.fitc(oracles.squared_exponential(scale), points, X, Y, Xs, NOISE))
 
 
-def test_recursive_gp_equals_the_dense_kalman_filter_over_the_basis_values():
-    X, Y, Xs = stream(2, 1)
-    points = np.random.default_rng(9).uniform(-3, 3, (12, 2))
-    kernel = oracles.squared_exponential(1.2)
-    model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE)
-    model.learn_many(X, Y)
-    K = kernel(points, points)
-    J = np.linalg.solve(K, kernel(points, X)).T
-    residuals = 1.0 - np.einsum("ij,ji->i", J, kernel(points, X))
-    mu, Sigma = oracles.dense_kalman(np.zeros(12), K, J, residuals, Y, NOISE)
-    Js = np.linalg.solve(K, kernel(points, Xs)).T
-    variance = 1.0 + np.einsum("ij,jk,ik->i", Js, Sigma - K, Js)
-    assert_predicts(model, Xs, Js @ mu, variance)
-
-
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
-@pytest.mark.parametrize("p", [1, 3])
-@pytest.mark.parametrize("d", WIDTHS)
+@WIDTHS
 def test_issgpr_equals_batch_ssgpr(d, p, form):
     X, Y, Xs = stream(d, p)
     frequencies = np.random.default_rng(9).normal(size=(40, d))
@@ -245,6 +226,13 @@ def test_sogp_equals_the_equations_in_every_variant(absorb, evict, removal):
     assert_predicts(model, Xs, mean, np.clip(variance, 0.0, 1.0))
 
 
+def test_the_oldest_point_leaves_where_it_is_to():
+    X, Y, _ = stream(2, 1, n=60)
+    model = sg.SOGP(sg.SquaredExponential(0.5), capacity=10, novelty=0, evict="oldest")
+    model.learn_many(X, Y)
+    np.testing.assert_array_equal(model.basis, X[-10:])
+
+
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
 def test_injection_with_linear_features_is_recursive_least_squares(form):
     rng = np.random.default_rng(3)
@@ -299,3 +287,18 @@ def test_separate_outputs_equal_one_model_for_each_with_its_own_noise_and_gaps()
         np.testing.assert_allclose(p.mean[:, j], mean, atol=1e-7)  # not all of these rows are points
         np.testing.assert_allclose(p.variance[:, j], variance, atol=1e-8)
     np.testing.assert_array_equal(p.noise[0], noise)
+
+
+def test_recursive_gp_equals_the_dense_kalman_filter_over_the_basis_values():
+    X, Y, Xs = stream(2, 1)
+    points = np.random.default_rng(9).uniform(-3, 3, (12, 2))
+    kernel = oracles.squared_exponential(1.2)
+    model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE)
+    model.learn_many(X, Y)
+    K = kernel(points, points)
+    J = np.linalg.solve(K, kernel(points, X)).T
+    residuals = 1.0 - np.einsum("ij,ji->i", J, kernel(points, X))
+    mu, Sigma = oracles.dense_kalman(np.zeros(12), K, J, residuals, Y, NOISE)
+    Js = np.linalg.solve(K, kernel(points, Xs)).T
+    variance = 1.0 + np.einsum("ij,jk,ik->i", Js, Sigma - K, Js)
+    assert_predicts(model, Xs, Js @ mu, variance)

@@ -13,14 +13,9 @@ import pytest
 import streamgp as sg
 from streamgp import data
 from tests import inside, oracles
+from tests.streams import sines
 
 NOISE = 0.05
-
-
-def stream(n=200, d=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-3, 3, (n, d))
-    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n), rng.uniform(-3, 3, (30, d))
 
 
 # soh2014
@@ -43,7 +38,7 @@ def test_soh2014_5_a_step_along_the_input_alone_never_learns_the_weights_of_the_
 
 
 def test_soh2014_23_novelty_is_relative_to_the_prior_variance_so_that_units_do_not_matter():
-    X, y, _ = stream()
+    X, y, _ = sines(200)
     absolute, relative = [], []
     for scale in (1.0, 100.0):
         k = oracles.squared_exponential(1.0, scale**2)
@@ -63,7 +58,7 @@ def test_soh2014_23_novelty_is_relative_to_the_prior_variance_so_that_units_do_n
 
 
 def test_soh2014_25_the_kl_distance_has_alpha_squared_and_ranks_differently_from_the_printed_score():
-    X, y, _ = stream(40)
+    X, y, _ = sines(40)
     K = oracles.squared_exponential(1.0)(X[:12], X[:12])
     model = sg.SOGP(sg.SquaredExponential(1.0), capacity=12, novelty=0, noise=NOISE, evict="never")
     model.learn_many(X, y)
@@ -176,7 +171,7 @@ def test_soh2014_figure_8_as_printed_has_one_mode(noise_std, modes):
 
 
 def test_huber2013_one_batch_is_exact_at_the_basis_points_and_one_by_one_is_fitc():
-    X, y, _ = stream(80)
+    X, y, _ = sines(80)
     points, k = sg.grid([-3, -3], [3, 3], 4), oracles.squared_exponential(1.2)
     together = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE, batch=len(X))
     one_by_one = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE)
@@ -191,7 +186,7 @@ def test_huber2013_one_batch_is_exact_at_the_basis_points_and_one_by_one_is_fitc
 
 
 def test_huber2013_a_row_on_a_basis_point_observes_that_very_value():
-    X, y, Xs = stream(40)
+    X, y, Xs = sines(40)
     jitter, kernel = 0.01, oracles.squared_exponential(1.0)
     model = sg.RecursiveGP(X, kernel=sg.SquaredExponential(1.0), noise=NOISE, jitter=jitter)
     model.learn_many(X, y)
@@ -225,7 +220,7 @@ def test_krlst_with_jitter_admits_even_repeated_rows():
 
 
 def test_gijsberts2013_algorithm_1_lines_8_and_12_are_solves_not_products():
-    X, y, Xs = stream(100)
+    X, y, Xs = sines(100)
     model = sg.ISSGPR(10, lengthscale=1.0, noise=NOISE)
     printed = []
     for part in (slice(0, 50), slice(50, 100)):

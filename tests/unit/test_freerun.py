@@ -26,12 +26,6 @@ def exact_joint(kernel, A, Y, B, noise):
     return k.T @ np.linalg.solve(K, Y), kernel(B, B) - k.T @ np.linalg.solve(K, k)
 
 
-def dense_joint(Phi, Y, New, noise):
-    """The same of a linear model with weights of prior N(0, I)."""
-    A = np.eye(Phi.shape[1]) + Phi.T @ Phi / noise
-    return New @ np.linalg.solve(A, Phi.T @ Y / noise), New @ np.linalg.solve(A, New.T)
-
-
 def fourier(model, A):
     angles = A @ model._state.frequencies.T
     return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(model._state.frequencies))
@@ -40,21 +34,6 @@ def fourier(model, A):
 def learned(model, targets=Y):
     model.learn_many(X, targets)
     return model
-
-
-@pytest.mark.parametrize("form", ["covariance", "cholesky"])
-def test_the_joint_posterior_of_features_is_that_of_the_linear_model(form):
-    for features, dense in (
-        (sg.Fourier(10, lengthscale=1.3), fourier),
-        (sg.Linear(delta=0.5), lambda _, A: np.column_stack([A, np.ones(len(A))]) / np.sqrt(0.5)),
-    ):
-        model = learned(sg.OnlineGP(features, noise=[0.05, 0.2], outputs="separate", form=form))
-        joint = Function(model).joint(NEW)
-        mean, covariance = joint.mean, joint.covariance
-        for j, noise in enumerate((0.05, 0.2)):
-            expected = dense_joint(dense(model, X), Y[:, j], dense(model, NEW), noise)
-            np.testing.assert_allclose(mean[:, j], expected[0], atol=1e-8)
-            np.testing.assert_allclose(covariance[j], expected[1], atol=1e-8)
 
 
 PROCESSES = {
@@ -146,17 +125,6 @@ def test_wrappers_keep_the_correlations_of_the_draws_within(wrap):
     np.testing.assert_allclose(own, scales[:, None] * inner * scales, rtol=1e-6, atol=1e-6)
 
 
-def test_trajectories_of_a_recursive_gp_stand_on_its_prior_mean():
-    settings = {"basis": X, "kernel": SE, "noise": 0.05}
-    above = sg.RecursiveGP(**settings, mean=lambda rows: 5.0 * rows[:, 0])
-    above.learn_many(X, Y[:, 0] + 5.0 * X[:, 0])
-    plain = learned(sg.RecursiveGP(**settings), Y[:, 0])
-    one, other = above._analysis().trajectories(6, 1).predict(NEW), plain._analysis().trajectories(6, 1).predict(NEW)
-    np.testing.assert_allclose(one.mean, other.mean + 5.0 * NEW[:, :1], atol=1e-8)
-    np.testing.assert_allclose(one.variance, other.variance, atol=1e-8)
-    np.testing.assert_allclose(one.mean, above.predict_many(NEW).mean[:, None], atol=1e-8)
-
-
 def test_a_committees_trajectories_are_shared_by_weight():
     model = sg.Committee([sg.SOGP(SE, noise=0.05), sg.OnlineGP(sg.Linear())])
     learned(model)
@@ -165,20 +133,6 @@ def test_a_committees_trajectories_are_shared_by_weight():
     step = futures.predict(np.repeat(NEW[:1], 10, axis=0))
     first, second = (one.predict_one(NEW[0]).mean for one in model.members)
     np.testing.assert_allclose(step.mean, np.repeat([first, second], 5, axis=0), atol=1e-12)
-
-
-def test_an_encoded_models_trajectories_begin_with_its_predictions():
-    model = EXAMPLES["Encoded"]()
-    own = np.random.default_rng(34)
-    model.learn_many(own.uniform(-2, 2, (40, D)), own.standard_normal((40, 2)))
-    rows, twin = own.uniform(-2, 2, (2, D)), model.copy()
-    futures = model._analysis().trajectories(3, 2)
-    for x in rows:
-        step, expected = futures.predict(np.repeat(x[None], 3, axis=0)), twin.predict_one(x)
-        np.testing.assert_allclose(step.free_mean[0], expected.mean, atol=1e-9)
-        np.testing.assert_allclose(step.free_variance[0], expected.variance, atol=1e-9)
-        futures.record(step.mean, step.mean)
-        twin.observe_one(x)
 
 
 @pytest.mark.parametrize("steps", [1, 10])
@@ -195,12 +149,3 @@ def test_a_forecast_of_an_uncertain_slope_has_the_moments_of_its_powers(steps):
     # Errors of 4000 draws; drawn anew at every step the variance would be 0.04 after ten steps, not 0.5.
     np.testing.assert_allclose(p.mean[-1], mean, atol=4 * np.sqrt(variance / 4000))
     np.testing.assert_allclose(p.variance[-1], variance, rtol=0.25)
-
-
-def test_groups_of_trajectories_do_not_change_the_law(monkeypatch):
-    model = learned(sg.SOGP(SE, noise=0.05), Y[:, 0])
-    together = model.forecast(3, feedback=[0, 1], trajectories=400)
-    monkeypatch.setattr("streamgp.contract.freerun.ROOM", 1000.0)
-    apart = model.forecast(3, feedback=[0, 1], trajectories=400)
-    np.testing.assert_allclose(apart.mean, together.mean, atol=5 * together.std.max() / 20)
-    np.testing.assert_allclose(apart.std, together.std, rtol=0.2)

@@ -23,22 +23,6 @@ def test_issgpr_equals_batch_ssgpr_after_5000_rows(form):
     np.testing.assert_allclose(p.variance, batch.variance, atol=1e-8)
 
 
-def test_orthogonal_frequencies_approximate_the_kernel_better():
-    """What they buy: a smaller error of the kernel for the same number of features, over 20 draws in 8 dimensions."""
-    X = np.random.default_rng(0).normal(size=(60, 8))
-    K = oracles.squared_exponential(3.0)(X, X)
-    errors = {}
-    for orthogonal in (False, True):
-        draws = []
-        for seed in range(20):
-            Phi = oracles.fourier(sg.Fourier(64, lengthscale=3.0, seed=seed, orthogonal=orthogonal).frequencies(8, 1))(
-                X
-            )
-            draws.append(np.sqrt(np.mean((Phi @ Phi.T - K) ** 2)))
-        errors[orthogonal] = np.median(draws)
-    assert errors[True] < 0.75 * errors[False]
-
-
 def test_tuned_settings_go_online_by_from_batch():
     data = sg.data.cross(300, seed=1)
     batch = sg.batch.SSGPR(25, lengthscale=[0.5, 0.5], noise=0.01, tune_frequencies=True)

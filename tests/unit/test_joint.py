@@ -88,11 +88,6 @@ def test_with_room_for_every_row_it_is_the_batch_gp(targets):
         np.testing.assert_array_equal(joint.noise, np.full_like(mean, 0.05))
 
 
-def test_kept_rows_are_the_batch_gp_of_these_rows():
-    joint = learned(sg.SWKRLS(SE, capacity=10, noise=0.05)).predict_joint(NEW)
-    assert_is(joint, *exact_joint(X[-10:], Y[-10:], NEW, 0.05))
-
-
 @pytest.mark.parametrize(("absorb", "residual"), [("fitc", 1.0), ("dtc", 0.0)])
 def test_absorbed_rows_count_as_in_fitc_or_dtc(absorb, residual):
     """The first rows are the basis; all later ones are absorbed."""
@@ -104,12 +99,6 @@ def test_absorbed_rows_count_as_in_fitc_or_dtc(absorb, residual):
     np.testing.assert_array_equal(model.basis, points)
     rows, targets = np.vstack([points, X]), np.vstack([np.zeros((7, 2)), Y])
     assert_is(model.predict_joint(NEW), *sparse_joint(points, rows, targets, NEW, 0.05, residual))
-
-
-def test_given_basis_points_are_fitc():
-    points = rng.uniform(-2, 2, (7, 2))
-    joint = learned(sg.RecursiveGP(points, kernel=SE, noise=0.05)).predict_joint(NEW)
-    assert_is(joint, *sparse_joint(points, X, Y, NEW, 0.05, 1.0))
 
 
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
@@ -124,17 +113,6 @@ def test_features_are_the_linear_model_of_their_weights(form):
     ):
         joint = learned(model).predict_joint(NEW)
         assert_is(joint, *linear_joint(features(X), Y, features(NEW), 0.05))
-
-
-def test_separate_outputs_have_covariances_of_their_own():
-    model = sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.2], outputs="separate")
-    joint = learned(model).predict_joint(NEW)
-    for j, noise in enumerate((0.05, 0.2)):
-        mean, covariance = exact_joint(X, Y[:, j], NEW, noise)
-        np.testing.assert_allclose(joint.mean[:, j], mean, atol=1e-8)
-        np.testing.assert_allclose(joint.covariance[j], covariance, atol=1e-8)
-        np.testing.assert_array_equal(joint.noise[:, j], noise)
-    assert_drawn_from(joint, joint.sample(DRAWS))
 
 
 def test_every_row_has_the_same_past():
@@ -165,20 +143,6 @@ def test_an_estimated_power_scales_the_covariance():
 # What needs the joint
 
 
-def test_a_sum_over_rows_has_the_variance_of_the_batch_gps_sum():
-    model = learned(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05), Y[:, 0])
-    joint = model.predict_joint(NEW)
-    mean, covariance = exact_joint(X, Y[:, 0], NEW, 0.05)
-    total, variance = mean.sum(), covariance.sum()
-    np.testing.assert_allclose([joint.mean.sum(), joint.covariance.sum()], [total, variance], atol=1e-8)
-    sums = joint.sample(DRAWS).sum(1)
-    for level in (0.05, 0.5, 0.95):
-        share = np.mean(sums <= norm.ppf(level, total, np.sqrt(variance)))
-        assert abs(share - level) < 5 * np.sqrt(level * (1 - level) / DRAWS)
-    observed = joint.sample(DRAWS, noise=True).sum(1)
-    np.testing.assert_allclose(observed.var(), variance + 6 * 0.05, rtol=5 * np.sqrt(2 / DRAWS))
-
-
 def test_a_maximum_over_rows_has_the_law_found_by_quadrature():
     rows = np.array([[0.1, 0.2], [0.5, -0.1]])
     joint = learned(sg.SOGP(SE, capacity=25, novelty=0, noise=0.5), Y[:, 0]).predict_joint(rows)
@@ -199,23 +163,6 @@ def test_a_maximum_over_rows_has_the_law_found_by_quadrature():
 
 
 # Draws
-
-
-def test_draws_follow_the_joint_law_with_and_without_a_residual():
-    for model in (
-        sg.SOGP(SE, capacity=5, noise=0.05),
-        sg.ISSGPR(features=10, noise=0.05),
-        sg.ISSGPR(features=10, noise=0.05, form="covariance", outputs="separate"),
-        sg.RLSESN(units=6),
-        sg.SWKRLS(SE, capacity=5),
-    ):
-        joint = learned(model).predict_joint(NEW)
-        draws = joint.sample(DRAWS, seed=1)
-        assert draws.shape == (DRAWS, 6, 2)
-        assert_drawn_from(joint, draws)
-        between = np.mean((draws[..., 0] - joint.mean[:, 0]) * (draws[..., 1] - joint.mean[:, 1]), axis=0)
-        v = joint.marginal.variance
-        np.testing.assert_array_less(np.abs(between), 5 * np.sqrt(v[:, 0] * v[:, 1] / DRAWS))  # outputs are independent
 
 
 def test_draws_on_few_weights_are_functions_of_these_weights():
@@ -245,11 +192,6 @@ def test_draws_at_smooth_and_repeated_rows_are_smooth_functions(capacity):
     np.testing.assert_allclose(draws[:, :250], draws[:, 250:], atol=1e-6)
     assert np.abs(np.diff(draws[:, :250], n=3)).max() < 1e-4  # h^3 f''' with h = 0.024; white noise would have 20 sigma
     assert_drawn_from(joint, draws)
-
-
-def test_draws_where_nothing_is_uncertain_are_the_mean():
-    mean = np.array([1.0, 2.0])
-    np.testing.assert_array_equal(sg.JointPrediction(mean, np.zeros((2, 2)), np.zeros(2)).sample(3), [mean] * 3)
 
 
 def test_draws_repeat_with_their_seed_and_what_is_wrong_gets_a_sentence():
@@ -346,20 +288,6 @@ def test_calibrated_stretches_every_row_and_keeps_the_correlations():
     assert_drawn_from(joint, joint.sample(DRAWS))
 
 
-def test_drift_aware_asks_the_model_in_charge():
-    model = EXAMPLES["DriftAware on trial"]()
-    own = np.random.default_rng(42)
-    led = set()
-    for _ in range(60):
-        model.learn_one(own.standard_normal(D), own.standard_normal())
-        rows = own.standard_normal((3, D))
-        joint, leader = model.predict_joint(rows), model._leader().predict_joint(rows)
-        led.add(model._leader() is model._within)
-        np.testing.assert_array_equal(joint.covariance, leader.covariance[0])
-        np.testing.assert_allclose(joint.mean, model.predict_many(rows).mean, atol=1e-10)
-    assert led == {True, False}
-
-
 def test_encoded_models_put_outputs_side_by_side():
     encoder = sg.TrainedEncoder(
         "feedforward", inputs=2, depth=1, units=4, weights=rng.standard_normal(4 * 3), activation="relu"
@@ -415,3 +343,42 @@ def test_committees_that_are_no_one_mixture_say_so():
     undecided._regrets[:] = 0.0  # the median speaks, another member at every row
     with pytest.raises(ValueError, match="are no one mixture for all of these rows"):
         undecided.predict_joint(NEW)
+
+
+def test_kept_rows_are_the_batch_gp_of_these_rows():
+    joint = learned(sg.SWKRLS(SE, capacity=10, noise=0.05)).predict_joint(NEW)
+    assert_is(joint, *exact_joint(X[-10:], Y[-10:], NEW, 0.05))
+
+
+def test_given_basis_points_are_fitc():
+    points = rng.uniform(-2, 2, (7, 2))
+    joint = learned(sg.RecursiveGP(points, kernel=SE, noise=0.05)).predict_joint(NEW)
+    assert_is(joint, *sparse_joint(points, X, Y, NEW, 0.05, 1.0))
+
+
+def test_separate_outputs_have_covariances_of_their_own():
+    model = sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.2], outputs="separate")
+    joint = learned(model).predict_joint(NEW)
+    for j, noise in enumerate((0.05, 0.2)):
+        mean, covariance = exact_joint(X, Y[:, j], NEW, noise)
+        np.testing.assert_allclose(joint.mean[:, j], mean, atol=1e-8)
+        np.testing.assert_allclose(joint.covariance[j], covariance, atol=1e-8)
+        np.testing.assert_array_equal(joint.noise[:, j], noise)
+    assert_drawn_from(joint, joint.sample(DRAWS))
+
+
+def test_draws_follow_the_joint_law_with_and_without_a_residual():
+    for model in (
+        sg.SOGP(SE, capacity=5, noise=0.05),
+        sg.ISSGPR(features=10, noise=0.05),
+        sg.ISSGPR(features=10, noise=0.05, form="covariance", outputs="separate"),
+        sg.RLSESN(units=6),
+        sg.SWKRLS(SE, capacity=5),
+    ):
+        joint = learned(model).predict_joint(NEW)
+        draws = joint.sample(DRAWS, seed=1)
+        assert draws.shape == (DRAWS, 6, 2)
+        assert_drawn_from(joint, draws)
+        between = np.mean((draws[..., 0] - joint.mean[:, 0]) * (draws[..., 1] - joint.mean[:, 1]), axis=0)
+        v = joint.marginal.variance
+        np.testing.assert_array_less(np.abs(between), 5 * np.sqrt(v[:, 0] * v[:, 1] / DRAWS))  # outputs are independent

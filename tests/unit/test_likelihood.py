@@ -89,7 +89,7 @@ def assert_moments(found, m, v, wanted, tolerance):
     assert abs(v * mpf(w) - (1 - variance / v)) <= tolerance
 
 
-@pytest.mark.parametrize("dof", [0.5, 1.0, 4.0, 30.0, 1000.0])
+@pytest.mark.parametrize("dof", [0.5, 4.0, 1000.0])
 @pytest.mark.parametrize(
     ("error", "v", "scale"),
     [
@@ -120,8 +120,6 @@ def test_student_t_moments_equal_quadrature(dof, error, v, scale):
         (0, 7.0711, 1.0),
         (1, -1e8, 1e-9),
         (1, -1e8, 1.0),
-        (1, 40.0, 1.0),
-        (0, 3.0, 1e6),
         (1, -1e4, 1e4),
     ],
 )
@@ -142,16 +140,11 @@ def test_probit_moments_equal_their_formulas(y, m, v):
     ("y", "m", "v"),
     [
         (0, 0, 1),
-        (3, 0, 1),
         (100, 0, 1),
         (10**6, 2, 0.5),
-        (0, 5, 1),
         (0, 0, 2500),
-        (1, 0, 2500),
-        (0, 30, 1),
         (2, 0, 1e-8),
         (5, 60, 100),
-        (0, -300, 1),
         (10**9, 0, 1),
         (0, 300, 1e-3),
     ],
@@ -238,21 +231,6 @@ def test_given_points_equal_the_joint_gaussian_of_their_values(name):
     np.testing.assert_allclose(p.variance, (np.diag(covariance) + 1.0 - np.diag(K))[-len(T) :], atol=1e-7)
 
 
-@pytest.mark.parametrize("name", LOG_LIKELIHOODS)
-def test_fourier_features_equal_the_joint_gaussian_of_their_function(name):
-    likelihood, log_likelihood = LOG_LIKELIHOODS[name]
-    X, y, T = line()
-    y = observed(name, y)
-    model = sg.ISSGPR(6, lengthscale=1.0, form="covariance", likelihood=likelihood)
-    model.learn_many(X, y)
-    angles = np.vstack([X, T]) @ model._state.frequencies.T
-    Phi = np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(6)
-    mean, covariance = assumed_density(Phi @ Phi.T, range(len(X)), y, log_likelihood)
-    p = latent(model.predict_many(T))
-    np.testing.assert_allclose(p.mean, mean[len(X) :], atol=1e-8)
-    np.testing.assert_allclose(p.variance, np.diag(covariance)[len(X) :], atol=1e-8)
-
-
 def test_dtc_is_csato_and_oppers_projection():
     kernel, y = sg.SquaredExponential(1.0), 1.0
     model = sg.SOGP(kernel, novelty=0.5, absorb="dtc", likelihood=sg.Probit())
@@ -300,17 +278,6 @@ def test_the_covariance_stays_between_0_and_the_prior_whatever_comes(outlier):
         assert values[0] > 0
         assert values[-1] <= 1 + 1e-12
         assert model.health.skipped_rows == 0
-
-
-def test_each_output_has_a_scale_of_its_own():
-    X, y, _ = line()
-    Y = np.column_stack([y, 5.0 * y])
-    both = sg.SOGP(likelihood=sg.StudentT([0.1, 0.5]), outputs="separate")
-    alone = sg.SOGP(likelihood=sg.StudentT(0.5))
-    p, q = both.track(X, Y), alone.track(X, Y[:, 1])
-    np.testing.assert_allclose(p.mean[:, 1], q.mean, rtol=1e-12)
-    np.testing.assert_allclose(p.log_density(Y)[:, 1], q.log_density(Y[:, 1]), rtol=1e-12)
-    np.testing.assert_array_equal(both.hyperparameters["scale"], [0.1, 0.5])
 
 
 # Predictions
@@ -419,17 +386,6 @@ def test_counts_of_an_uncertain_rate_are_drawn_however_large():
     assert share == pytest.approx(stats.norm.sf(2.3), abs=0.003)
 
 
-def test_predictions_of_many_rows_can_be_cut_and_keep_their_kind():
-    X, y, _ = line()
-    for likelihood in (sg.StudentT(), sg.Probit(), sg.Poisson()):
-        model = sg.SOGP(likelihood=likelihood)
-        p = model.track(X, (y > 0).astype(float))
-        alone = p[3]
-        assert type(alone) is type(p) is type(model.predict_one(X[0])) is type(model.track(X[:0]))
-        assert alone.log_density(1.0) == p.log_density(np.ones(len(X)))[3]
-        assert alone.interval(0.5) == (p.interval(0.5)[0][3], p.interval(0.5)[1][3])
-
-
 # Through wrappers
 
 
@@ -447,44 +403,6 @@ def test_standardize_leaves_classes_and_counts_alone():
         x = (1010.0 - s.input_shift) / s.input_scale
         assert model.predict_one([1010.0]).mean == pytest.approx(fresh.predict_one(x).mean, rel=1e-10)
         assert type(p) is type(fresh.predict_one(x))
-
-
-def test_standardize_scales_student_t_noise_with_the_target():
-    X, y, _ = line()
-    one, other = (sg.Standardize(sg.SOGP(likelihood=sg.StudentT(0.2)), warmup=10) for _ in range(2))
-    p, q = one.track(X, y), other.track(X, 7.0 + 1000.0 * y)
-    p, q, y = p[12:], q[12:], y[12:]  # the units are those of the first ten rows
-    np.testing.assert_allclose(q.mean, 7.0 + 1000.0 * p.mean, rtol=1e-9)
-    np.testing.assert_allclose(q.scale, 1000.0 * p.scale, rtol=1e-9)
-    np.testing.assert_allclose(q.noise, 1e6 * p.noise, rtol=1e-9)
-    np.testing.assert_allclose(q.log_density(7.0 + 1000.0 * y), p.log_density(y) - np.log(1000.0), rtol=1e-8)
-
-
-def test_intervals_around_student_t_noise_are_calibrated_as_any():
-    X, y, _ = line(600)
-    for dof in (4.0, 1.5):  # without a variance, too
-        model = sg.Calibrated(sg.KRLST(likelihood=sg.StudentT(0.1, dof=dof)))
-        p = model.track(X, y)
-        assert np.all(np.isfinite(p.lower[1:]))  # before the first error no scale is known
-        assert model.calibration.coverage == pytest.approx(0.9, abs=0.03)
-
-
-def test_a_student_t_model_forecasts_with_noise_of_its_variance():
-    X, y, _ = line(60)
-    model = sg.KRLST(likelihood=sg.StudentT(0.2, dof=4.0))
-    model.learn_many(X, y)
-    p = model.simulate(X[:3], feedback=[0])
-    np.testing.assert_allclose(p.noise, 0.08)
-
-
-def test_a_prior_mean_may_stand_below_student_t_noise():
-    X, y, T = line()
-    model = sg.RecursiveGP(np.linspace(-3, 3, 9)[:, None], mean=lambda X: 5.0 * X[:, 0], likelihood=sg.StudentT())
-    plain = sg.RecursiveGP(np.linspace(-3, 3, 9)[:, None], likelihood=sg.StudentT())
-    model.learn_many(X, y + 5.0 * X[:, 0])
-    plain.learn_many(X, y)
-    np.testing.assert_allclose(model.predict_many(T).mean, plain.predict_many(T).mean + 5.0 * T[:, 0], atol=1e-9)
-    assert isinstance(model.predict_many(T), sg.StudentTPrediction)
 
 
 # Refusals
@@ -554,12 +472,6 @@ def test_several_outputs_need_covariances_of_their_own():
         model.learn_one([1.0], [1.0, 2.0])
 
 
-def test_rows_cannot_have_a_noise_of_their_own():
-    model = sg.SOGP(likelihood=sg.StudentT())
-    with pytest.raises(ValueError, match="only Gaussian noise can differ from row to row"):
-        model.learn_one([1.0], 1.0, noise=0.1)
-
-
 def test_free_runs_of_classes_and_counts_are_refused():
     for likelihood in (sg.Probit(), sg.Poisson(), sg.StudentT(dof=2.0)):
         model = sg.SOGP(likelihood=likelihood)
@@ -581,3 +493,38 @@ def test_tuning_keeps_the_likelihood_and_finds_its_noise():
     assert robust.dof == 6
     with pytest.raises(TypeError, match="not of classes or counts"):
         sg.tune(sg.KRLST(likelihood=sg.Probit()), X, (y > 0).astype(float))
+
+
+@pytest.mark.parametrize("name", LOG_LIKELIHOODS)
+def test_fourier_features_equal_the_joint_gaussian_of_their_function(name):
+    likelihood, log_likelihood = LOG_LIKELIHOODS[name]
+    X, y, T = line()
+    y = observed(name, y)
+    model = sg.ISSGPR(6, lengthscale=1.0, form="covariance", likelihood=likelihood)
+    model.learn_many(X, y)
+    angles = np.vstack([X, T]) @ model._state.frequencies.T
+    Phi = np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(6)
+    mean, covariance = assumed_density(Phi @ Phi.T, range(len(X)), y, log_likelihood)
+    p = latent(model.predict_many(T))
+    np.testing.assert_allclose(p.mean, mean[len(X) :], atol=1e-8)
+    np.testing.assert_allclose(p.variance, np.diag(covariance)[len(X) :], atol=1e-8)
+
+
+def test_standardize_scales_student_t_noise_with_the_target():
+    X, y, _ = line()
+    one, other = (sg.Standardize(sg.SOGP(likelihood=sg.StudentT(0.2)), warmup=10) for _ in range(2))
+    p, q = one.track(X, y), other.track(X, 7.0 + 1000.0 * y)
+    p, q, y = p[12:], q[12:], y[12:]  # the units are those of the first ten rows
+    np.testing.assert_allclose(q.mean, 7.0 + 1000.0 * p.mean, rtol=1e-9)
+    np.testing.assert_allclose(q.scale, 1000.0 * p.scale, rtol=1e-9)
+    np.testing.assert_allclose(q.noise, 1e6 * p.noise, rtol=1e-9)
+    np.testing.assert_allclose(q.log_density(7.0 + 1000.0 * y), p.log_density(y) - np.log(1000.0), rtol=1e-8)
+
+
+def test_intervals_around_student_t_noise_are_calibrated_as_any():
+    X, y, _ = line(600)
+    for dof in (4.0, 1.5):  # without a variance, too
+        model = sg.Calibrated(sg.KRLST(likelihood=sg.StudentT(0.1, dof=dof)))
+        p = model.track(X, y)
+        assert np.all(np.isfinite(p.lower[1:]))  # before the first error no scale is known
+        assert model.calibration.coverage == pytest.approx(0.9, abs=0.03)

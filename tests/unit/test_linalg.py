@@ -6,7 +6,7 @@ import pytest
 from streamgp.linalg import dense, symmetric, triangular
 from tests.inside import called
 
-pytestmark = pytest.mark.interpreted
+pytestmark = [pytest.mark.interpreted, pytest.mark.more]  # compiled function by function
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 17]
 

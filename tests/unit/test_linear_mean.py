@@ -108,12 +108,6 @@ def test_function_and_weights_are_those_of_the_batch_process(name: str, of: str)
         np.testing.assert_allclose(joint.covariance, covariance, atol=1e-8)
 
 
-def test_before_any_data_it_is_the_prior() -> None:
-    p = sg.SOGP(mean=INPUTS).predict_one([1.0, 2.0])
-    assert p.mean == pytest.approx(1.0 + 2.0 * 0.5)
-    assert p.variance == pytest.approx(1.0 + 9.0 + 4.0 + 4.0)
-
-
 @pytest.mark.parametrize("mean", [INPUTS, SWING, SWING.replaced(gradient=swing_slopes), swing])
 @pytest.mark.parametrize(
     "build",
@@ -214,31 +208,6 @@ def test_in_standardize_it_is_in_its_units_and_a_far_prediction_is_on_the_line()
     assert model.health.unresolved_rows == 0
 
 
-def test_fleets_wrappers_and_free_runs_are_the_single_model() -> None:
-    fleet, single = sg.Fleet(sg.KRLST(capacity=20, mean=SWING), size=3), sg.KRLST(capacity=20, mean=SWING)
-    for t in range(20):
-        fleet.learn_many(X[[t, t, t]], Y[[t, t, t]])
-        single.learn_one(X[t], Y[t])
-    np.testing.assert_allclose(fleet.predict_many(NEXT[:3]).mean, single.predict_many(NEXT[:3]).mean, atol=1e-12)
-    delayed = sg.Delayed(sg.KRLST(capacity=20, mean=SWING))
-    for t in range(20):
-        delayed.resolve(delayed.issue(X[t]).ticket, Y[t])
-    np.testing.assert_allclose(delayed.predict_many(NEXT).mean, single.predict_many(NEXT).mean, atol=1e-9)
-    y = 40.0 + 0.5 * np.arange(60.0)
-    line = sg.SOGP(mean=sg.LinearMean(variance=1e4), variance=0.01, noise=1e-4)
-    line.learn_many(y[:-1], y[1:])
-    ahead = line.forecast(5, feedback=[0], trajectories=50)
-    np.testing.assert_allclose(ahead.mean, y[-1] + 0.5 * np.arange(1, 6), atol=0.1)
-
-
-def test_hyperparameters_adapt_beside_the_weights() -> None:
-    model = sg.SOGP(capacity=20, mean=INPUTS, adapt=sg.SNGD(interval=10, rest=5))
-    rows = np.random.default_rng(3).uniform(-2.0, 2.0, (300, 2))
-    model.learn_many(rows, 3.0 + 2.0 * rows[:, 0] + np.sin(2.0 * rows[:, 1]))
-    assert np.isfinite(model.predict_many(NEXT).mean).all()
-    assert model.mean_weights.mean[1] == pytest.approx(2.0, abs=0.1)
-
-
 def test_a_row_is_predicted_anew_where_the_memory_cannot_tell_it_from_the_last() -> None:
     """Units that are saturated see the same of different rows; the mean does not."""
     reservoir = sg.Reservoir(3, augment=False, input_scale=1.0)
@@ -317,18 +286,6 @@ def test_what_is_no_linear_mean_is_refused(build: Any, error: type[Exception], m
         build()
 
 
-def test_a_row_that_is_refused_changes_nothing() -> None:
-    model = sg.KRLST(mean=sg.LinearMean(lambda rows: np.log(rows), names=["m"]))
-    model.learn_many([[1.0], [2.0]], [1.0, 2.0])
-    before = model.to_bytes()
-    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="must return finite numbers"):
-        model.learn_one([-1.0], 1.0)
-    for bad in (np.nan, np.inf, 1e200):  # the features are not asked for
-        with pytest.raises(ValueError, match="x"):
-            model.learn_one([bad], 1.0)
-    assert model.to_bytes() == before
-
-
 def test_c_code_refuses_it_by_name() -> None:
     from streamgp.export import c
 
@@ -336,3 +293,17 @@ def test_c_code_refuses_it_by_name() -> None:
     model.learn_many(X, Y)
     with pytest.raises(ValueError, match=r"C code is not written for mean=LinearMean\(\.\.\.\)"):
         c.header(model, "arm")
+
+
+def test_before_any_data_it_is_the_prior() -> None:
+    p = sg.SOGP(mean=INPUTS).predict_one([1.0, 2.0])
+    assert p.mean == pytest.approx(1.0 + 2.0 * 0.5)
+    assert p.variance == pytest.approx(1.0 + 9.0 + 4.0 + 4.0)
+
+
+def test_hyperparameters_adapt_beside_the_weights() -> None:
+    model = sg.SOGP(capacity=20, mean=INPUTS, adapt=sg.SNGD(interval=10, rest=5))
+    rows = np.random.default_rng(3).uniform(-2.0, 2.0, (300, 2))
+    model.learn_many(rows, 3.0 + 2.0 * rows[:, 0] + np.sin(2.0 * rows[:, 1]))
+    assert np.isfinite(model.predict_many(NEXT).mean).all()
+    assert model.mean_weights.mean[1] == pytest.approx(2.0, abs=0.1)

@@ -75,17 +75,6 @@ def test_predictions_are_the_mixture_of_the_experts(neighbors):
     np.testing.assert_allclose(p.variance, variance, atol=1e-8)
 
 
-def test_the_mixture_by_hand():
-    # Two experts of one point each, asked half way: equal weights.
-    model = LocalGP(sg.SquaredExponential(1.0), noise=0.25, experts=2, threshold=0.5)
-    model.learn_many([-1.0, 1.0], [3.0, 5.0])
-    shrink = np.exp(-0.5) / 1.25
-    m1, m2, v = 3.0 * shrink, 5.0 * shrink, 1.0 - np.exp(-1.0) / 1.25
-    p = model.predict_one(0.0)
-    assert p.mean == pytest.approx((m1 + m2) / 2, rel=1e-12)
-    assert p.variance == pytest.approx(v + (m1 - m2) ** 2 / 4, rel=1e-12)
-
-
 def test_a_row_goes_to_the_most_similar_expert_or_begins_one():
     X, Y = rows(200)
     model = LocalGP(kernel(), noise=NOISE, experts=6, capacity=30, threshold=0.5)
@@ -122,15 +111,6 @@ def test_a_full_expert_drops_the_point_that_the_others_predict_best():
     assert 0 < dropped_new < 50
 
 
-def test_of_points_as_redundant_as_each_other_the_oldest_leaves():
-    model = LocalGP(noise=0.1, experts=1, capacity=3)
-    model.learn_many([0.0, 0.0, 0.0], [1.0, 2.0, 3.0])
-    model.learn_one(0.0, 4.0)
-    assert model.last_change.evicted == 0
-    # Three observations of one value: the posterior mean is their sum / (3 + noise).
-    assert model.predict_one(0.0).mean == pytest.approx((2.0 + 3.0 + 4.0) / 3.1, rel=1e-12)
-
-
 def test_dropping_the_oldest_is_a_sliding_window():
     X, Y = rows(40)
     model = LocalGP(kernel(), noise=NOISE, experts=1, capacity=12, drop="oldest")
@@ -163,15 +143,6 @@ def test_memory_is_bounded_and_the_factors_stay_exact_over_many_replacements():
     assert model.health.repairs == 0
 
 
-def test_before_any_data_and_far_from_it_the_prior():
-    model = LocalGP(kernel(), noise=NOISE)
-    p = model.predict_one([0.0, 0.0])
-    assert (p.mean, p.variance, p.noise) == (0.0, VARIANCE, NOISE)
-    model.learn_one([0.0, 0.0], 3.0)
-    p = model.predict_one([1e3, 0.0])
-    assert (p.mean, p.variance) == (0.0, VARIANCE)
-
-
 @pytest.mark.parametrize("x", [20.0, 30.0, 30.95, 31.0, 50.0])
 def test_far_away_the_mixture_fades_into_the_prior(x):
     model = LocalGP(kernel(), noise=NOISE, experts=2)
@@ -188,47 +159,6 @@ def test_a_pivot_that_arithmetic_cannot_resolve_is_floored_and_counted():
     p = model.predict_many([0.0, 0.5, 1.0])
     assert np.all(np.isfinite(p.mean))
     assert np.all(p.variance >= 0)
-
-
-def test_any_kernel_can_measure_similarity():
-    X, Y = rows(80)
-    composed = kernel() * sg.Matern(1.5, lengthscale=1.0) + 0.3 * sg.LinearKernel()
-    model = LocalGP(composed, noise=NOISE, experts=1, capacity=80)
-    model.learn_many(X, Y)
-    K = composed(X) + NOISE * np.eye(80)
-    np.testing.assert_allclose(model.predict_many(X).mean, composed(X) @ np.linalg.solve(K, Y), atol=1e-8)
-    # A linear kernel alone is 0 at the origin: nothing is similar to it.
-    linear = LocalGP(sg.LinearKernel(), experts=2)
-    linear.learn_many([[0.0, 0.0], [1.0, 0.0]], [0.0, 1.0])
-    assert linear.size == 2
-    assert linear.predict_one([0.0, 0.0]).variance == 0.0
-
-
-def test_several_outputs_share_the_experts():
-    X, Y = rows(60)
-    both = np.column_stack([Y, Y**2])
-    model = LocalGP(kernel(), noise=NOISE, experts=4, capacity=10)
-    model.learn_many(X, both)
-    p = model.predict_many(X[:10])
-    for j in range(2):
-        single = LocalGP(kernel(), noise=NOISE, experts=4, capacity=10)
-        single.learn_many(X, both[:, j])
-        q = single.predict_many(X[:10])
-        np.testing.assert_allclose(p.mean[:, j], q.mean, rtol=1e-12)
-        np.testing.assert_allclose(p.variance[:, j], q.variance, rtol=1e-12)
-
-
-def test_reading_before_and_after_the_first_row():
-    model = LocalGP(kernel(), noise=NOISE)
-    assert (model.size, model.rows_seen, model.points) == (0, 0, [])
-    assert model.basis.shape == (0, 0)
-    assert model.last_change == (False, False, ())
-    assert model.hyperparameters == {"noise": NOISE}
-    assert model.health.repairs == 0
-    model.reset_memory()
-    model.learn_one([0.0, 1.0], 1.0)
-    assert model.hyperparameters == {"lengthscale": LENGTHSCALE, "variance": VARIANCE, "noise": NOISE}
-    np.testing.assert_array_equal(model.basis, [[0.0, 1.0]])
 
 
 @pytest.mark.parametrize(

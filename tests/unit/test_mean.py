@@ -55,18 +55,6 @@ def test_a_process_learns_what_is_above_its_mean(name: str) -> None:
         np.testing.assert_allclose(joint.covariance, apart.covariance, atol=1e-12)
 
 
-def test_one_row_and_many_rows_agree_and_a_number_is_saved() -> None:
-    model, loop = sg.KRLST(capacity=20, mean=40.0), sg.KRLST(capacity=20, mean=40.0)
-    p = model.track(X, Y)
-    for t in range(len(X)):
-        assert loop.predict_one(X[t]).mean == pytest.approx(p.mean[t], abs=1e-10)
-        loop.learn_one(X[t], Y[t])
-    again = sg.from_bytes(model.to_bytes())
-    assert again.get_params()["mean"] == 40.0
-    np.testing.assert_array_equal(again.predict_many(NEXT).mean, model.predict_many(NEXT).mean)
-    assert "mean=40.0" in repr(model)
-
-
 def test_a_free_run_feeds_targets_with_their_mean() -> None:
     """The lagged target is a column: what is fed back is the target, mean included, also the last one that was seen."""
     y = 40.0 + np.sin(0.3 * np.arange(120.0))

@@ -69,17 +69,6 @@ def test_spectral_radius_is_the_true_one_of_the_non_symmetric_matrix():
     assert abs(np.max(np.abs(np.linalg.eigvalsh((W + W.T) / 2))) - 0.8) > 1e-3
 
 
-def test_the_spectral_radius_is_computed_once_however_often_a_model_is_built(monkeypatch):
-    computed, eigvals = [], np.linalg.eigvals
-    monkeypatch.setattr(np.linalg, "eigvals", lambda W: computed.append(W) or eigvals(W))
-    model = sg.Standardize(sg.filters.SGDESN(units=23, seed=5), warmup=10)
-    model.learn_many(np.arange(20.0), np.arange(20.0))
-    sg.from_bytes(model.copy().to_bytes())
-    assert len(computed) == 1
-    sg.Reservoir(recurrent=np.eye(23), seed=6).weights(1, 1)  # used as it is
-    assert len(computed) == 1
-
-
 def test_connectivity_scales_and_seed_shape_the_weights():
     one, two = sg.Reservoir(60, connectivity=0.1, seed=1), sg.Reservoir(60, connectivity=0.1, seed=2)
     W = one.weights(2, 1)

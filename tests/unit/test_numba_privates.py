@@ -19,6 +19,7 @@ from numba.core.caching import FunctionCache
 import streamgp
 from streamgp.compiled import INTERPRETED
 from streamgp.process import stream
+from tests import architecture
 
 TESTED = {
     "_cache",
@@ -109,7 +110,7 @@ def defined(tree):
 
 
 def test_no_other_private_part_is_used():
-    trees = {path: ast.parse(path.read_text()) for path in sorted(SOURCES.rglob("*.py"))}
+    trees = {path: architecture.tree(path) for path in sorted(SOURCES.rglob("*.py"))}
     ours = {name for tree in trees.values() for name in defined(tree)}
     used = {
         node.attr

@@ -58,41 +58,6 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("outputs", [1, 2])
-@pytest.mark.parametrize("horizon", [1, 2, 7])
-@pytest.mark.parametrize("name", MODELS)
-def test_rows_ahead_of_time_are_the_same_in_blocks_and_each_alone(name, horizon, outputs):
-    X, Y = rows(120)
-    Y, at = np.hstack([Y, Y * X[:, :1]])[:, :outputs], 3.0 * np.arange(120.0)
-    Y[:4] = np.nan
-    whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
-    p = whole.track(X, Y, time=at)
-    for t in range(len(X)):
-        alone = single.track(X[t : t + 1], Y[t : t + 1], time=at[t : t + 1])
-        for said, expected in zip(_numbers(p), _numbers(alone), strict=True):
-            np.testing.assert_allclose(said[t : t + 1], expected, rtol=1e-9, atol=1e-9, err_msg=f"row {t}")
-    for (part, array), expected in zip(all_arrays(whole).items(), all_arrays(single).values(), strict=True):
-        np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
-
-
-@pytest.mark.parametrize("outputs", [1, 2])
-@pytest.mark.parametrize("horizon", [1, 3])
-@pytest.mark.parametrize("name", ["KRLST", "calibrated", "calibrated with lags", "a reservoir", "a committee"])
-def test_single_rows_without_times_are_those_of_a_block(name, horizon, outputs):
-    X, Y = rows(90)
-    Y = np.hstack([Y, Y * X[:, :1]])[:, :outputs]
-    whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
-    p = whole.track(X, Y)
-    for t in range(len(X)):
-        said = single.predict_one(X[t]) if t else None
-        single.learn_one(X[t], Y[t])
-        if said is not None:
-            for one, expected in zip(_numbers(said), _numbers(p), strict=True):
-                np.testing.assert_allclose(one, expected[t], rtol=1e-9, atol=1e-9, err_msg=f"row {t}")
-    for (part, array), expected in zip(all_arrays(whole).items(), all_arrays(single).values(), strict=True):
-        np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
-
-
 def _numbers(p):
     return p.mean, p.variance, p.noise, *((p.lower, p.upper) if hasattr(p, "lower") else ())
 
@@ -141,18 +106,6 @@ def started(model, X, Y):
     return model
 
 
-@pytest.mark.parametrize("model", [sg.KRLST(capacity=8), sg.Lagged(sg.KRLST(capacity=8), lags=2)])
-def test_one_row_ahead_rows_are_learned_as_ever_by_the_targets_after(model):
-    X, Y = rows(80)
-    ahead = sg.Ahead(model, horizon=1)
-    p = ahead.track(X, Y[:, 0])
-    lagged = model.clone()
-    if isinstance(model, sg.Lagged):  # the first target has no row before it, but it is a lag
-        lagged._prepare(Shape(2, 1, scalar=True, certain=True))
-        lagged._pass(ONE[TELL], X[:1], Y[:1], None, None)
-    np.testing.assert_allclose(p.mean[1:], lagged.track(X[:-1], Y[1:, 0]).mean, rtol=1e-10, atol=1e-12)
-
-
 def test_a_target_that_no_row_waits_for_is_a_lag_in_standard_units():
     X, Y = rows(80)
     y = 1e4 + 50.0 * np.nan_to_num(Y[:, 0])
@@ -181,3 +134,38 @@ def test_an_empty_list_leaves_targets_as_they_are():
     broken = np.full((1, 1), 1e6)
     model._pass(np.array([[0, SCREEN | TAKE]])[:0], X[:1], broken, None, None)  # the memory behind it says to screen
     assert broken[0, 0] == 1e6
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("horizon", [1, 2, 7])
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_ahead_of_time_are_the_same_in_blocks_and_each_alone(name, horizon, outputs):
+    X, Y = rows(120)
+    Y, at = np.hstack([Y, Y * X[:, :1]])[:, :outputs], 3.0 * np.arange(120.0)
+    Y[:4] = np.nan
+    whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
+    p = whole.track(X, Y, time=at)
+    for t in range(len(X)):
+        alone = single.track(X[t : t + 1], Y[t : t + 1], time=at[t : t + 1])
+        for said, expected in zip(_numbers(p), _numbers(alone), strict=True):
+            np.testing.assert_allclose(said[t : t + 1], expected, rtol=1e-9, atol=1e-9, err_msg=f"row {t}")
+    for (part, array), expected in zip(all_arrays(whole).items(), all_arrays(single).values(), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("name", ["KRLST", "calibrated", "calibrated with lags", "a reservoir", "a committee"])
+def test_single_rows_without_times_are_those_of_a_block(name, horizon, outputs):
+    X, Y = rows(90)
+    Y = np.hstack([Y, Y * X[:, :1]])[:, :outputs]
+    whole, single = (sg.Ahead(MODELS[name](), horizon=horizon) for _ in range(2))
+    p = whole.track(X, Y)
+    for t in range(len(X)):
+        said = single.predict_one(X[t]) if t else None
+        single.learn_one(X[t], Y[t])
+        if said is not None:
+            for one, expected in zip(_numbers(said), _numbers(p), strict=True):
+                np.testing.assert_allclose(one, expected[t], rtol=1e-9, atol=1e-9, err_msg=f"row {t}")
+    for (part, array), expected in zip(all_arrays(whole).items(), all_arrays(single).values(), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-9, err_msg=part)

@@ -20,6 +20,7 @@ from streamgp.contract import filelocks
 from streamgp.tables.places import locked
 from streamgp.tables.source import TextLines
 from streamgp.tables.writing import WriteError
+from tests import architecture
 
 SOURCES = Path(streamgp.__file__).parent
 # Modules that some system lacks, or, like select, that cannot do there what they do elsewhere; and who may use them.
@@ -29,7 +30,7 @@ ALLOWED = {("contract/filelocks.py", "fcntl"), ("contract/filelocks.py", "msvcrt
 
 def nodes(kind):
     for path in sorted(SOURCES.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(architecture.tree(path)):
             if isinstance(node, kind):
                 yield path.relative_to(SOURCES).as_posix(), node
 

@@ -15,15 +15,6 @@ from streamgp.contract.prediction import joined
 from streamgp.contract.shown import BESIDE
 
 
-def test_std_interval_and_density_are_those_of_the_observation():
-    p = sg.Prediction(mean=1.0, variance=0.3, noise=0.2)
-    normal = stats.norm(1.0, np.sqrt(0.5))
-    assert p.std == pytest.approx(np.sqrt(0.5))
-    np.testing.assert_allclose(p.interval(0.9), normal.interval(0.9))
-    assert p.log_density(0.4) == pytest.approx(normal.logpdf(0.4))
-    assert isinstance(p.log_density(0.4), float)
-
-
 def test_arrays_of_rows_and_outputs():
     mean, variance = np.arange(6.0).reshape(3, 2), np.full((3, 2), 0.3)
     p = sg.Prediction(mean, variance, np.full((3, 2), 0.2))
@@ -197,21 +188,6 @@ def test_indexing_and_joining_lose_nothing_that_stands_beside_a_prediction(shape
         frame, part = p.to_frame(), p[2:4].to_frame()
         for name in frame.columns:
             assert part[name].tolist() == frame[name].tolist()[2:4]
-
-
-def test_models_around_alarms_tell_them_too():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 1))
-    y = X[:, 0] + 0.1 * rng.normal(size=400)
-    y[350] += 30.0
-    alone = sg.Alarms(sg.KRLST(capacity=5), rate=0.02)
-    p = alone.clone().track(X, y)
-    assert p[350].alarm == "spike"
-    assert p[340:].to_frame()["alarm"].tolist()[10] == "spike"
-    for around in (sg.Delayed(alone.clone(), pending=3), sg.Fleet(alone.clone(), size=1)):
-        q = around.track(X, y) if isinstance(around, sg.Delayed) else around.track(np.zeros(400, dtype=int), X, y)
-        np.testing.assert_array_equal(q.alarm, p.alarm)
-        np.testing.assert_array_equal(q.surprise, p.surprise)
 
 
 def test_units_and_wrappers_lose_nothing():

@@ -78,7 +78,7 @@ def linear_streams(size):
     }
 
 
-@pytest.mark.parametrize("size", [10.0**e for e in range(10)])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e9])
 def test_linear_models_are_right_for_inputs_of_any_size_or_say_that_they_are_not(size):
     rng, noise = np.random.default_rng(4), 0.01
     y = rng.normal(size=ROWS)
@@ -90,33 +90,6 @@ def test_linear_models_are_right_for_inputs_of_any_size_or_say_that_they_are_not
         if name in ("independent", "offset and ramp", "growing"):  # what one is likely to meet
             assert usual.health.unresolved_rows <= 1
         assert_close_or_counted(sg.OnlineGP(sg.Linear(), noise=noise, form="covariance"), X, y, expected)
-
-
-def test_linear_features_are_held_in_the_information_form_where_they_can_be():
-    assert sg.OnlineGP(sg.Linear())._factored
-    assert sg.OnlineGP(sg.Linear(), forgetting=sg.Injection(0.99), outputs="separate")._factored
-    assert sg.RLSESN()._factored
-    for other in (
-        sg.OnlineGP(sg.Linear(), forgetting=sg.BackToPrior(0.99)),
-        sg.OnlineGP(sg.Linear(), likelihood=sg.StudentT(0.1)),
-        sg.OnlineGP(sg.Linear(), form="covariance"),
-        sg.OnlineGP(sg.Fourier(5)),
-        sg.SOGP(),
-    ):
-        assert not other._factored
-
-
-@pytest.mark.parametrize("forgetting", [1.0, 0.9])
-@pytest.mark.parametrize("offset", [1e8, 1.7e9])
-def test_a_readout_of_a_reservoir_takes_times_in_seconds_for_inputs(offset, forgetting):
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(300, 2))
-    X, Y = np.column_stack([offset + np.arange(300), z[:, 0]]), z @ [[1.0, 0.3], [0.0, 0.0]] + 0.01 * z[:, 1:]
-    model = sg.RLSESN(units=10, forgetting=forgetting, input_scale=1e-9)
-    p = model.track(X, Y)
-    assert np.abs(p.mean - Y)[100:].max() < 0.3
-    assert model.health.repairs == 0
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
 def test_forgetting_keeps_what_is_known_of_large_inputs():
@@ -135,28 +108,11 @@ def test_forgetting_keeps_what_is_known_of_large_inputs():
     assert model.health.repairs == 0
 
 
-def test_a_covariance_that_lost_its_digits_learns_again():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(900, 2))
-    y = X @ [1.0, -2.0] + 0.1 * rng.normal(size=900)
-    X[:400] = 1e9 + np.column_stack([np.arange(400), X[:400, 1]])
-    model, factored = (sg.OnlineGP(sg.Linear(), noise=0.01, form=form) for form in ("covariance", "cholesky"))
-    for one in (model, factored):
-        one.learn_many(X[:400], y[:400])
-    skipped = model.health.skipped_rows
-    assert skipped > 0
-    p, q = (one.track(X[400:], y[400:]) for one in (model, factored))
-    assert np.abs(p.mean - q.mean)[100:].max() < 0.05 * np.abs(y).max()
-    assert np.all(p.variance >= 0)
-    assert model.health.skipped_rows == skipped
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-
-
 # Fourier features.
 
 
 @pytest.mark.parametrize("stream", ["spread", "repeated"])
-@pytest.mark.parametrize("noise", [1e-4, 1e-7, 1e-9, 1e-11, 1e-14, 1e-20, 1e-99])
+@pytest.mark.parametrize("noise", [1e-4, 1e-9, 1e-14, 1e-99])
 def test_fourier_features_with_next_to_no_noise_are_right_or_say_that_they_are_not(noise, stream):
     rng = np.random.default_rng(0)
     omega = rng.normal(size=(3, 1))
@@ -172,25 +128,11 @@ def test_fourier_features_with_next_to_no_noise_are_right_or_say_that_they_are_n
         assert_close_or_counted(sg.ISSGPR(3, frequencies=omega, noise=noise, form=form), X, y, expected)
 
 
-def test_a_row_of_next_to_no_noise_counts_before_it_does_harm():
-    rng = np.random.default_rng(0)
-    omega, own, X, y = rng.normal(size=(3, 1)), 0.01, rng.uniform(-2, 2, (ROWS, 1)), rng.normal(size=ROWS)
-    noise = np.where(np.arange(ROWS) % 4 == 3, 1e-18, own)
-    amplitude = sqrt(mpf(1) / 3)
-    features = [
-        [amplitude * f(mpf(w) * mpf(x)) for f in (cos, sin) for w in omega[:, 0].tolist()] for x in X[:, 0].tolist()
-    ]
-    expected = ridge_means(features, y.tolist(), mpf(own), [mpf(own) / mpf(v) for v in noise.tolist()])
-    for form in ("cholesky", "covariance"):
-        model = sg.ISSGPR(3, frequencies=omega, noise=own, form=form)
-        assert_close_or_counted(model, X, y, expected, noise=noise)
-
-
 # Rows that are kept.
 
 
 @pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
-@pytest.mark.parametrize("noise", [1e-2, 1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 1e-99])
+@pytest.mark.parametrize("noise", [1e-2, 1e-8, 1e-14, 1e-99])
 def test_kept_rows_whose_targets_conflict_are_right_or_counted(build, noise):
     rng = np.random.default_rng(1)
     X = rng.choice(rng.uniform(-2, 2, 4), ROWS)
@@ -209,44 +151,6 @@ def test_kept_rows_whose_targets_conflict_are_right_or_counted(build, noise):
             assert abs(found - mean) <= CLOSE * scale or model.health.unresolved_rows > 0
         model.learn_one(x, target)
     assert (model.health.repairs > 0) == (noise < 1e-7)
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-
-
-@pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
-def test_kept_rows_without_conflict_need_no_repair_however_small_the_noise(build):
-    x = np.tile(np.linspace(-2, 2, 5), 12)
-    model = build(sg.SquaredExponential(1.0), capacity=8, noise=1e-12)
-    p = model.track(x, np.sin(x))
-    np.testing.assert_allclose(p.mean[20:], np.sin(x)[20:], atol=1e-6)
-    assert model.health.repairs == 0
-
-
-@pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
-def test_kept_rows_of_a_kernel_of_low_rank_stay_finite_without_noise(build):
-    rng = np.random.default_rng(0)
-    model = build(sg.LinearKernel(), capacity=15, noise=1e-40)
-    p = model.track(1e3 * rng.normal(size=(80, 2)), rng.normal(size=80))
-    assert np.all(np.isfinite(p.mean))
-    assert model.health.unresolved_rows > 0
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-
-
-# A basis that grows, without the residual.
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("exact", [1e-12, 1e-20, 1e-40])
-def test_a_dictionary_learns_on_after_rows_of_next_to_no_noise(exact, seed):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-3, 3, 300)
-    y = np.sin(x) + 0.1 * rng.normal(size=300)
-    model = sg.KRLS(sg.Matern(1.5, lengthscale=1.0), capacity=10, novelty=1e-4, noise=0.01)
-    model.learn_many(x[:100], y[:100], noise=np.where(np.arange(100) % 3, 0.01, exact))
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
-    skipped = model.health.skipped_rows
-    p = model.track(x[100:], y[100:])
-    assert np.abs(p.mean).max() < 10.0
-    assert model.health.skipped_rows == skipped
     assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
@@ -275,37 +179,6 @@ def test_points_inserted_too_close_are_refused_and_change_nothing():
 def test_a_given_point_where_the_kernel_vanishes_is_refused():
     with pytest.raises(ValueError, match=r"the kernel has no variance at the basis point \[0.0\]; leave it out"):
         sg.RecursiveGP([[0.0], [1.0]], kernel=sg.LinearKernel()).learn_one(0.3, 1.0)
-
-
-@pytest.mark.parametrize("noise", [1e-2, 1e-6])
-def test_given_points_as_close_as_they_may_be_are_right(noise):
-    points = [-2.0, 0.0, 2.0, 2e-5 if noise == 1e-2 else 3e-4]
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2, 2, ROWS)
-    y = np.sin(x) + 0.1 * rng.normal(size=ROWS)
-    k = [[exp(-((mpf(a) - mpf(b)) ** 2) / 2) for b in points] for a in (*points, *x.tolist())]
-    K = matrix(k[:4])
-    means, A, b = [], K.copy(), [mpf(0)] * 4  # FITC: A = K + sum k k' / (gamma2 + noise)
-    for row, target in zip(k[4:], y.tolist(), strict=True):
-        means.append(float(sum(p * q for p, q in zip(row, solved(A, b), strict=True))))
-        s = 1 - sum(p * q for p, q in zip(row, solved(K, row), strict=True)) + mpf(noise)
-        for i in range(4):
-            b[i] += row[i] * mpf(target) / s
-            for j in range(4):
-                A[i, j] += row[i] * row[j] / s
-    model = sg.RecursiveGP(np.array(points)[:, None], kernel=sg.SquaredExponential(1.0), noise=noise)
-    p = model.track(x, y)
-    np.testing.assert_allclose(p.mean, means, atol=CLOSE * np.abs(y).max())
-    assert model.health.repairs == 0
-
-
-def test_a_batch_of_next_to_no_noise_is_counted_and_survives_a_snapshot():
-    rng = np.random.default_rng(0)
-    x = rng.choice(np.linspace(-2, 2, 5), 40)
-    model = sg.RecursiveGP(sg.grid(-2, 2, 5), kernel=sg.SquaredExponential(1.0), noise=1e-14, batch=4)
-    model.learn_many(x, rng.normal(size=40))
-    assert model.health.repairs > 0
-    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
 # Noises that are as good as 0.
@@ -372,8 +245,6 @@ def test_forgetting_once_counts_the_directions_it_cuts_back_which_are_no_repairs
         lambda: sg.KRLST(capacity=5, mode="injection", forgetting=0.8),
         lambda: sg.OnlineGP(sg.Fourier(4), forgetting=sg.Injection(0.8), form="covariance"),
         lambda: sg.OnlineGP(sg.Linear(), forgetting=sg.Injection(0.8)),
-        lambda: sg.KRLST(capacity=5, mode="injection", half_life=1.0),
-        lambda: sg.OnlineGP(sg.Fourier(4), forgetting=sg.Injection(half_life=1.0), form="covariance"),
         lambda: sg.OnlineGP(sg.Linear(), forgetting=sg.Injection(half_life=1.0)),
     ],
 )
@@ -387,3 +258,66 @@ def test_a_posterior_that_is_no_number_raises_nothing_in_the_middle_of_a_row(bui
     model.forget(0.5)
     assert model.rows_seen == 30
     assert model._factored or model.health.skipped_rows == 20
+
+
+def test_a_covariance_that_lost_its_digits_learns_again():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    y = X @ [1.0, -2.0] + 0.1 * rng.normal(size=900)
+    X[:400] = 1e9 + np.column_stack([np.arange(400), X[:400, 1]])
+    model, factored = (sg.OnlineGP(sg.Linear(), noise=0.01, form=form) for form in ("covariance", "cholesky"))
+    for one in (model, factored):
+        one.learn_many(X[:400], y[:400])
+    skipped = model.health.skipped_rows
+    assert skipped > 0
+    p, q = (one.track(X[400:], y[400:]) for one in (model, factored))
+    assert np.abs(p.mean - q.mean)[100:].max() < 0.05 * np.abs(y).max()
+    assert np.all(p.variance >= 0)
+    assert model.health.skipped_rows == skipped
+    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+def test_a_row_of_next_to_no_noise_counts_before_it_does_harm():
+    rng = np.random.default_rng(0)
+    omega, own, X, y = rng.normal(size=(3, 1)), 0.01, rng.uniform(-2, 2, (ROWS, 1)), rng.normal(size=ROWS)
+    noise = np.where(np.arange(ROWS) % 4 == 3, 1e-18, own)
+    amplitude = sqrt(mpf(1) / 3)
+    features = [
+        [amplitude * f(mpf(w) * mpf(x)) for f in (cos, sin) for w in omega[:, 0].tolist()] for x in X[:, 0].tolist()
+    ]
+    expected = ridge_means(features, y.tolist(), mpf(own), [mpf(own) / mpf(v) for v in noise.tolist()])
+    for form in ("cholesky", "covariance"):
+        model = sg.ISSGPR(3, frequencies=omega, noise=own, form=form)
+        assert_close_or_counted(model, X, y, expected, noise=noise)
+
+
+@pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
+def test_kept_rows_of_a_kernel_of_low_rank_stay_finite_without_noise(build):
+    rng = np.random.default_rng(0)
+    model = build(sg.LinearKernel(), capacity=15, noise=1e-40)
+    p = model.track(1e3 * rng.normal(size=(80, 2)), rng.normal(size=80))
+    assert np.all(np.isfinite(p.mean))
+    assert model.health.unresolved_rows > 0
+    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-6])
+def test_given_points_as_close_as_they_may_be_are_right(noise):
+    points = [-2.0, 0.0, 2.0, 2e-5 if noise == 1e-2 else 3e-4]
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, ROWS)
+    y = np.sin(x) + 0.1 * rng.normal(size=ROWS)
+    k = [[exp(-((mpf(a) - mpf(b)) ** 2) / 2) for b in points] for a in (*points, *x.tolist())]
+    K = matrix(k[:4])
+    means, A, b = [], K.copy(), [mpf(0)] * 4  # FITC: A = K + sum k k' / (gamma2 + noise)
+    for row, target in zip(k[4:], y.tolist(), strict=True):
+        means.append(float(sum(p * q for p, q in zip(row, solved(A, b), strict=True))))
+        s = 1 - sum(p * q for p, q in zip(row, solved(K, row), strict=True)) + mpf(noise)
+        for i in range(4):
+            b[i] += row[i] * mpf(target) / s
+            for j in range(4):
+                A[i, j] += row[i] * row[j] / s
+    model = sg.RecursiveGP(np.array(points)[:, None], kernel=sg.SquaredExponential(1.0), noise=noise)
+    p = model.track(x, y)
+    np.testing.assert_allclose(p.mean, means, atol=CLOSE * np.abs(y).max())
+    assert model.health.repairs == 0

@@ -40,23 +40,6 @@ def test_with_room_for_all_rows_it_equals_the_batch_gp_with_that_diagonal(build)
     assert_equals(model.predict_many(Z), *oracles.exact_gp(SE, X, Y, Z, NOISE))
 
 
-@pytest.mark.parametrize("build", ROOM_FOR_ALL.values(), ids=ROOM_FOR_ALL)
-def test_rows_without_a_noise_of_their_own_have_the_models(build):
-    model = build()
-    own = model.hyperparameters["noise"]
-    model.learn_many(X[:20], Y[:20], noise=NOISE[:20])
-    model.learn_many(X[20:], Y[20:])
-    diagonal = np.concatenate([NOISE[:20], np.full(20, own)])
-    assert_equals(model.predict_many(Z), *oracles.exact_gp(SE, X, Y, Z, diagonal))
-
-
-@pytest.mark.parametrize("build", ROOM_FOR_ALL.values(), ids=ROOM_FOR_ALL)
-def test_the_noise_of_a_prediction_stays_the_models(build):
-    model = build()
-    p = model.track(X, Y, noise=NOISE)
-    assert set(p.noise) == {model.hyperparameters["noise"]}
-
-
 def test_separate_outputs_each_have_their_noise():
     noise, T = 10.0 ** rng.uniform(-3, 0, (N, 2)), np.stack([Y, np.cos(X[:, 1])], axis=1)
     T[5, 0] = np.nan
@@ -70,13 +53,6 @@ def test_separate_outputs_each_have_their_noise():
             mean, variance = oracles.exact_gp(SE, X[seen], T[seen, j], Z, noise[seen, j])
             np.testing.assert_allclose(p.mean[:, j], mean, atol=1e-8)
             np.testing.assert_allclose(p.variance[:, j], variance, atol=1e-8)
-
-
-def test_shared_outputs_have_one_noise_for_each_row():
-    model = sg.SOGP(KERNEL, novelty=0)
-    model.learn_many(X, np.stack([Y, -Y], axis=1), noise=NOISE)
-    mean, _ = oracles.exact_gp(SE, X, Y, Z, NOISE)
-    np.testing.assert_allclose(model.predict_many(Z).mean, np.stack([mean, -mean], axis=1), atol=1e-8)
 
 
 @pytest.mark.parametrize("absorb", ["fitc", "dtc"])
@@ -95,23 +71,6 @@ def test_recursive_gp_equals_fitc_with_that_diagonal(outputs):
     model.learn_many(X, Y + X[:, 0], noise=NOISE)
     mean, variance = oracles.fitc(SE, points, X, Y, Z, NOISE)
     assert_equals(model.predict_many(Z), mean + Z[:, 0], variance)
-
-
-def test_recursive_gp_learns_a_batch_with_its_noises():
-    points = sg.grid([-3, -3], [3, 3], [3, 3])
-    model = sg.RecursiveGP(points, kernel=KERNEL, batch=N)
-    model.learn_many(X, Y, noise=NOISE)
-    # At the basis points themselves one batch of all rows is the exact Gaussian process.
-    assert_equals(model.predict_many(points), *oracles.exact_gp(SE, X, Y, points, NOISE))
-
-
-def test_recursive_gp_learns_smaller_batches_with_their_noises():
-    points = sg.grid([-3, -3], [3, 3], [3, 3])
-    model, mixed = (sg.RecursiveGP(points, kernel=KERNEL, batch=8) for _ in range(2))
-    model.learn_many(X, Y, noise=np.where(np.arange(N) < 16, 0.01, NOISE))
-    mixed.learn_many(X[:16], Y[:16])
-    mixed.learn_many(X[16:], Y[16:], noise=NOISE[16:])
-    np.testing.assert_allclose(mixed.predict_many(Z).mean, model.predict_many(Z).mean, rtol=1e-12)
 
 
 @pytest.mark.parametrize("outputs", ["shared", "separate"])
@@ -134,14 +93,6 @@ def test_a_linear_readout_equals_weighted_least_squares(form):
     A = Phi.T @ (Phi / NOISE[:, None]) + 0.5 * np.eye(3)
     variance = np.einsum("ij,ji->i", Phis, np.linalg.solve(A, Phis.T))
     assert_equals(model.predict_many(Z), Phis @ np.linalg.solve(A, Phi.T @ (Y / NOISE)), variance)
-
-
-def test_rls_esn_with_one_noise_for_all_rows_is_that_of_this_noise():
-    # P starts as noise I / delta: with four times the noise, a quarter of the delta.
-    given, built = sg.RLSESN(units=8, noise=1.0, delta=0.01), sg.RLSESN(units=8, noise=4.0, delta=0.04)
-    given.learn_many(X, Y, noise=4.0)
-    built.learn_many(X, Y)
-    assert_equals(given.predict_many(Z), built.predict_many(Z).mean, built.predict_many(Z).variance)
 
 
 def test_a_row_that_leaves_takes_its_noise_with_it():
@@ -172,66 +123,6 @@ def test_standardize_takes_the_noise_in_the_units_of_the_target():
         np.testing.assert_allclose(p.variance / s.target_scale**2, variance, atol=1e-8)
 
 
-def test_standardize_keeps_the_noise_of_the_warm_up_in_a_snapshot():
-    whole, half = (sg.Standardize(sg.KRLST(capacity=20), warmup=30) for _ in range(2))
-    whole.learn_many(X, Y, noise=NOISE)
-    half.learn_many(X[:20], Y[:20], noise=NOISE[:20])
-    half = sg.from_bytes(half.to_bytes())
-    half.learn_many(X[20:], Y[20:], noise=NOISE[20:])
-    assert half.to_bytes() == whole.to_bytes()
-
-
-def test_separate_targets_are_standardized_with_their_noises():
-    T = np.stack([Y, 50.0 * Y], axis=1)
-    model = sg.Standardize(sg.SOGP(KERNEL, novelty=0, outputs="separate"), warmup=N)
-    model.learn_many(X, T, noise=np.stack([NOISE, 2500.0 * NOISE], axis=1))
-    p = model.predict_many(Z)
-    np.testing.assert_allclose(p.mean[:, 1], 50.0 * p.mean[:, 0], atol=1e-8)
-    np.testing.assert_allclose(p.variance[:, 1], 2500.0 * p.variance[:, 0], rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda model: sg.Calibrated(model),
-        lambda model: sg.DriftAware(model, warmup=5),
-        lambda model: sg.Committee([model]),
-        lambda model: sg.Columns(model, columns=[0, 1]),
-    ],
-    ids=["Calibrated", "DriftAware", "Committee", "Columns"],
-)
-def test_wrappers_pass_the_noise_on(wrap):
-    model = wrap(sg.SOGP(KERNEL, novelty=0))
-    for x, y, noise in zip(X, Y, NOISE, strict=True):
-        model.learn_one(x, y, noise=noise)
-    np.testing.assert_allclose(model.predict_many(Z).mean, oracles.exact_gp(SE, X, Y, Z, NOISE)[0], atol=1e-8)
-
-
-def test_differenced_passes_the_noise_on():
-    model = sg.Differenced(sg.SOGP(KERNEL, novelty=0), column=1)
-    model.learn_many(X, Y + X[:, 1], noise=NOISE)
-    mean, variance = oracles.exact_gp(SE, X, Y, Z, NOISE)
-    assert_equals(model.predict_many(Z), mean + Z[:, 1], variance)
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_encoded_takes_the_noise_in_the_units_of_the_target(several):
-    weights = rng.normal(size=12 * (2 + 4 + 2))
-    inner = sg.SOGP(KERNEL, novelty=0)
-    model = sg.Encoded(
-        sg.TrainedEncoder("gru", inputs=2, depth=3, units=4, weights=weights),
-        model=[inner, inner] if several else inner,
-        target_scale=[2.0, 5.0] if several else [2.0],
-    )
-    T = np.stack([Y, Y], axis=1) if several else Y
-    noise = np.stack([NOISE, 2 * NOISE], axis=1) if several else NOISE
-    model.learn_many(X, T, noise=noise)
-    for j, one in enumerate(model.inner if several else [model.inner]):
-        E, scale = one.basis, (2.0, 5.0)[j]
-        expected = oracles.exact_gp(SE, E, Y / scale, E[:5], (1 + j) * NOISE / scale**2)
-        assert_equals(one.predict_many(E[:5]), *(values[:, None] for values in expected))
-
-
 def test_a_committee_gives_the_noise_to_the_members_that_can_take_it():
     members = [
         sg.SOGP(capacity=10),
@@ -248,25 +139,6 @@ def test_a_committee_gives_the_noise_to_the_members_that_can_take_it():
         np.testing.assert_array_equal(within.predict_many(Z).mean.ravel(), alone.predict_many(Z).mean)
     with pytest.raises(ValueError, match="QKLMS cannot weigh a row by its noise"):
         sg.Committee([sg.filters.QKLMS(), sg.SeasonalValue()]).learn_one(X[0], 1.0, noise=0.1)
-
-
-def test_driftaware_ranks_an_error_by_the_noise_of_its_row():
-    T = np.sin(X[:, 0])
-    model = sg.DriftAware(sg.SOGP(KERNEL), warmup=10, false_alarm_rate=0.02, trial=10)
-    loud = np.tile([1.0, 1e6], N)[: 2 * N]
-    said = np.tile([0.01, 1e6], N)[: 2 * N]
-    Xs, Ts = np.repeat(X, 2, axis=0), np.repeat(T, 2)
-    errors = np.sqrt(said) * np.random.default_rng(0).normal(size=2 * N) * (loud > 1)
-    model.learn_many(Xs, Ts + errors, noise=said)
-    assert not model.events
-
-
-def test_a_late_target_is_learned_with_its_noise():
-    late, plain = sg.Delayed(sg.Calibrated(sg.KRLST(capacity=10))), sg.Calibrated(sg.KRLST(capacity=10))
-    for x, y, noise in zip(X, Y, NOISE, strict=True):
-        late.resolve(late.issue(x).ticket, y, noise=noise)
-        plain.learn_one(x, y, noise=noise)
-    np.testing.assert_array_equal(late.predict_many(Z).mean, plain.predict_many(Z).mean)
 
 
 # Bad input.
@@ -297,18 +169,35 @@ def test_the_shape_of_the_noise_is_checked():
     assert model.rows_seen == 0
 
 
-def test_models_that_cannot_weigh_rows_say_so():
-    for model, reason in (
-        (sg.filters.KLMS(), "KLMS cannot weigh a row by its noise; models that can are built on OnlineGP"),
-        (sg.LWPR(), "LWPR cannot weigh a row by its noise"),
-        (sg.RunningMean(), "RunningMean cannot weigh a row by its noise"),
-        (sg.KRLS(noise=0.0), "noise=0 is least squares, in which all rows count alike"),
-        (sg.KRLST(adapt=sg.SNGD()), "adapt=SNGD.. moves the noise of all that was learned together"),
-        (sg.Calibrated(sg.Standardize(sg.filters.NORMA())), "NORMA cannot weigh a row by its noise"),
-    ):
-        with pytest.raises(ValueError, match=reason):
-            model.learn_one([0.5], 1.0, noise=0.1)
-        assert model.rows_seen == 0
-    shared = sg.Standardize(sg.SOGP())
-    with pytest.raises(ValueError, match="in standard units a row's noise is another one for each of its targets"):
-        shared.learn_one([0.5], [1.0, 2.0], noise=0.1)
+def test_recursive_gp_learns_a_batch_with_its_noises():
+    points = sg.grid([-3, -3], [3, 3], [3, 3])
+    model = sg.RecursiveGP(points, kernel=KERNEL, batch=N)
+    model.learn_many(X, Y, noise=NOISE)
+    # At the basis points themselves one batch of all rows is the exact Gaussian process.
+    assert_equals(model.predict_many(points), *oracles.exact_gp(SE, X, Y, points, NOISE))
+
+
+def test_standardize_keeps_the_noise_of_the_warm_up_in_a_snapshot():
+    whole, half = (sg.Standardize(sg.KRLST(capacity=20), warmup=30) for _ in range(2))
+    whole.learn_many(X, Y, noise=NOISE)
+    half.learn_many(X[:20], Y[:20], noise=NOISE[:20])
+    half = sg.from_bytes(half.to_bytes())
+    half.learn_many(X[20:], Y[20:], noise=NOISE[20:])
+    assert half.to_bytes() == whole.to_bytes()
+
+
+def test_separate_targets_are_standardized_with_their_noises():
+    T = np.stack([Y, 50.0 * Y], axis=1)
+    model = sg.Standardize(sg.SOGP(KERNEL, novelty=0, outputs="separate"), warmup=N)
+    model.learn_many(X, T, noise=np.stack([NOISE, 2500.0 * NOISE], axis=1))
+    p = model.predict_many(Z)
+    np.testing.assert_allclose(p.mean[:, 1], 50.0 * p.mean[:, 0], atol=1e-8)
+    np.testing.assert_allclose(p.variance[:, 1], 2500.0 * p.variance[:, 0], rtol=1e-8)
+
+
+def test_a_late_target_is_learned_with_its_noise():
+    late, plain = sg.Delayed(sg.Calibrated(sg.KRLST(capacity=10))), sg.Calibrated(sg.KRLST(capacity=10))
+    for x, y, noise in zip(X, Y, NOISE, strict=True):
+        late.resolve(late.issue(x).ticket, y, noise=noise)
+        plain.learn_one(x, y, noise=noise)
+    np.testing.assert_array_equal(late.predict_many(Z).mean, plain.predict_many(Z).mean)

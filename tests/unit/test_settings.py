@@ -76,14 +76,6 @@ def test_settings_of_a_group_are_checked_shown_and_remembered_like_all_others():
         Wound(turn=1)
 
 
-def test_a_subclass_without_an_init_keeps_its_settings():
-    coil = Coil(stiffness=5.0)
-    assert coil.get_params() == {"stiffness": 5.0}
-    assert repr(coil) == "Coil(stiffness=5.0)"
-    assert coil.replaced(stiffness=2.0) == Coil()
-    assert Coil() != Spring()
-
-
 def test_a_subclass_with_an_init_keeps_its_own_settings():
     damped = Damped(0.3)
     assert damped.get_params() == {"damping": 0.3, "windings": None, "wire": "steel", "stiffness": 3.0}
@@ -136,13 +128,6 @@ def test_the_docstring_lists_the_described_settings_in_front_of_the_example():
         "        stiffness: of one winding (N/m).",
         "    ",
     ]
-
-
-def test_signatures_show_types_without_their_descriptions():
-    shown = (
-        "(damping: float = 0.1, *, windings: int | None = None, wire: str = 'steel', stiffness: float = 3.0) -> None"
-    )
-    assert str(inspect.signature(Damped)) == shown
 
 
 class Own(sg.SOGP):

@@ -85,13 +85,6 @@ def test_three_units_of_time_inject_as_much_as_three_single_steps(features):
     assert_same_predictions(timed, stepwise)
 
 
-def test_rows_one_unit_apart_forget_as_by_rows():
-    timed, by_rows = sg.KRLST(capacity=12, half_life=HALF_LIFE), sg.KRLST(capacity=12, forgetting=STEP)
-    p, q = timed.track(X, Y, time=np.arange(N)), by_rows.track(X, Y)
-    np.testing.assert_allclose(p.mean, q.mean, atol=1e-12)
-    np.testing.assert_allclose(p.variance, q.variance, atol=1e-12)
-
-
 def test_after_one_half_life_half_of_the_information_is_left():
     model = sg.KRLST(half_life="1h", noise=0.25, jitter=0.0)
     model.learn_one([0.0], 1.0, time=0.0)
@@ -151,17 +144,6 @@ def test_a_row_without_a_target_takes_no_time():
     assert_same_predictions(whole, gaps)
 
 
-def test_separate_outputs_forget_by_their_own_targets():
-    both = sg.KRLST(capacity=40, half_life=HALF_LIFE, outputs="separate", jitter=0.0)
-    both.learn_many(X[:4], [[1.0, 1.0], [2.0, np.nan], [np.nan, 3.0], [4.0, 4.0]], time=[0.0, 5.0, 7.0, 11.0])
-    for j, (rows, targets) in enumerate((([0, 1, 3], [1.0, 2.0, 4.0]), ([0, 2, 3], [1.0, 3.0, 4.0]))):
-        alone = sg.KRLST(capacity=40, half_life=HALF_LIFE, jitter=0.0)
-        alone.learn_many(X[rows], targets, time=np.array([0.0, 5.0, 7.0, 11.0])[rows])
-        p, q = both.predict_many(Z), alone.predict_many(Z)
-        np.testing.assert_allclose(p.mean[:, j], q.mean, atol=1e-10)
-        np.testing.assert_allclose(p.variance[:, j], q.variance, atol=1e-10)
-
-
 WRAPPED = {
     "KRLST": lambda: sg.KRLST(capacity=8, half_life="1h"),
     "RLSESN": lambda: sg.RLSESN(units=6, half_life=3600),
@@ -178,22 +160,6 @@ WRAPPED = {
     ),
 }
 TIMES = np.cumsum(rng.exponential(600.0, N))
-
-
-@pytest.mark.parametrize("build", WRAPPED.values(), ids=WRAPPED)
-def test_a_snapshot_resumes_with_the_time(build):
-    whole, half, loop = build(), build(), build()
-    whole.learn_many(X, Y, time=TIMES)
-    half.learn_many(X[:17], Y[:17], time=TIMES[:17])
-    half = sg.from_bytes(half.to_bytes())
-    half.track(X[17:], Y[17:], time=TIMES[17:])
-    for x, y, t in zip(X, Y, TIMES, strict=True):
-        loop.predict_one(x)
-        loop.learn_one(x, y, time=t)
-    assert whole.to_bytes() == half.to_bytes() == loop.to_bytes()
-    late = build()
-    late.learn_many(X, Y, time=TIMES * np.linspace(1, 5, N))
-    assert late.to_bytes() != whole.to_bytes()
 
 
 @pytest.mark.parametrize("build", WRAPPED.values(), ids=WRAPPED)
@@ -214,15 +180,6 @@ def test_a_model_with_a_half_life_needs_the_time_of_every_learned_row(build):
         model.learn_many(X[:3], Y[:3], time=[1e6, 2e6, 1e6])
     assert model.to_bytes() == before
     model.learn_one(X[0], Y[0], time=TIMES[4])  # at the same time: nothing is forgotten
-
-
-def test_a_model_within_wrappers_needs_it_also_after_their_warm_up():
-    model = sg.Calibrated(sg.Standardize(sg.KRLST(half_life=3.0), warmup=5))
-    model.learn_many(np.arange(20.0) % 4, np.arange(20.0), time=np.arange(20.0))
-    before = model.to_bytes()
-    with pytest.raises(ValueError, match="has a half_life, so it forgets by the time"):
-        model.learn_one(1.0, 2.0)
-    assert model.to_bytes() == before
 
 
 def test_times_may_be_numbers_or_dates():
@@ -323,14 +280,6 @@ def test_settings_that_cannot_be_are_refused():
         )
 
 
-def test_noise_and_time_go_together():
-    model = sg.KRLST(capacity=40, half_life=HALF_LIFE, jitter=0.0)
-    model.learn_one([0.0], 1.0, noise=4.0, time=0.0)
-    model.learn_one([0.0], 3.0, noise=0.5, time=2 * HALF_LIFE)
-    mean, S = 0.5 * 1 / 5, 0.25 * (1 - 1 / 5) + 0.75
-    assert model.predict_one([0.0]).mean == pytest.approx(mean + S / (S + 0.5) * (3.0 - mean), rel=1e-12)
-
-
 @pytest.mark.parametrize("build", [
     lambda: sg.KRLST(capacity=40, half_life=HALF_LIFE),
     lambda: MODELS["Fourier"](HALF_LIFE),
@@ -346,3 +295,21 @@ def test_what_a_row_that_cannot_be_learned_would_have_forgotten_the_next_one_for
     model._state.covariance[:] = S
     model.learn_one(X[0], 0.0, time=T[-1] + 2 * HALF_LIFE, noise=1e30)  # which says nothing
     np.testing.assert_allclose(model.predict_many(Z).mean, 0.5 * before.mean, atol=1e-8)
+
+
+def test_rows_one_unit_apart_forget_as_by_rows():
+    timed, by_rows = sg.KRLST(capacity=12, half_life=HALF_LIFE), sg.KRLST(capacity=12, forgetting=STEP)
+    p, q = timed.track(X, Y, time=np.arange(N)), by_rows.track(X, Y)
+    np.testing.assert_allclose(p.mean, q.mean, atol=1e-12)
+    np.testing.assert_allclose(p.variance, q.variance, atol=1e-12)
+
+
+def test_separate_outputs_forget_by_their_own_targets():
+    both = sg.KRLST(capacity=40, half_life=HALF_LIFE, outputs="separate", jitter=0.0)
+    both.learn_many(X[:4], [[1.0, 1.0], [2.0, np.nan], [np.nan, 3.0], [4.0, 4.0]], time=[0.0, 5.0, 7.0, 11.0])
+    for j, (rows, targets) in enumerate((([0, 1, 3], [1.0, 2.0, 4.0]), ([0, 2, 3], [1.0, 3.0, 4.0]))):
+        alone = sg.KRLST(capacity=40, half_life=HALF_LIFE, jitter=0.0)
+        alone.learn_many(X[rows], targets, time=np.array([0.0, 5.0, 7.0, 11.0])[rows])
+        p, q = both.predict_many(Z), alone.predict_many(Z)
+        np.testing.assert_allclose(p.mean[:, j], q.mean, atol=1e-10)
+        np.testing.assert_allclose(p.variance[:, j], q.variance, atol=1e-10)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy.linalg import expm
@@ -237,39 +235,6 @@ def test_forget_lets_the_inputs_fade_and_leaves_time_to_its_kernel():
     np.testing.assert_allclose(level, 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("stream_name", ["sine", "duplicates", "jumps"])
-def test_hostile_streams_with_time_added_stay_with_the_batch_formula(stream_name):
-    n = 300
-    X, y = STREAMS[stream_name](n, 0)
-    times = np.cumsum(10.0 ** np.random.default_rng(3).uniform(-6, 1, n))
-    y = y + np.sin(times)
-    points = X[:: n // 6] + 0.3 * np.random.default_rng(4).normal(size=X[:: n // 6].shape)
-    model = sg.RecursiveGP(points, lengthscale=1.0, noise=0.01, time=SMOOTH + SEASON)
-    model.learn_many(X, y, time=times)
-    assert model.health.repairs == 0
-    se = oracles.squared_exponential(1.0)
-    K = se(points, points)
-    low_rank = lambda A, B: se(A, points) @ np.linalg.solve(K, se(points, B))  # noqa: E731
-    c = added(matern(1.5, 2.0, 3.0), multiplied(matern(0.5, 30.0), periodic(3.0)))
-    residual = np.maximum(1.0 - np.diag(low_rank(X, X)), 0.0)
-    later = times[-1] + np.arange(5.0)
-    mean, covariance = batch(low_rank, c, X, times, y, X[:5], later, 0.01, residual)
-    p = model.predict_many(X[:5], time=later)
-    np.testing.assert_allclose(p.mean, mean, atol=1e-8)
-    np.testing.assert_allclose(p.variance, np.diag(covariance) + residual[:5], atol=1e-8)
-
-
-@pytest.mark.parametrize("stream_name", ["path2d", "nearly_constant"])
-def test_hostile_streams_leave_no_repairs_in_a_growing_basis(stream_name):
-    X, y = STREAMS[stream_name](300, 0)
-    times = np.cumsum(10.0 ** np.random.default_rng(3).uniform(-6, 1, 300))
-    model = sg.KRLST(lengthscale=2.0, capacity=12, noise=0.01, time=SMOOTH + SEASON)
-    p = model.track(X, y + np.sin(times), time=times)
-    assert model.health.repairs == 0
-    assert np.isfinite(p.mean).all()
-    assert np.all((p.variance >= 0) & (p.variance <= (1.0 + 3.0 + 1.0) * (1.0 + 1e-5)))
-
-
 # What moves.
 
 
@@ -315,59 +280,7 @@ def test_a_move_is_the_batch_process_under_the_new_hyperparameters():
     np.testing.assert_allclose(p.variance, np.diag(covariance), atol=1e-8)
 
 
-def test_adaptation_goes_on_with_time():
-    n = 1500
-    rng = np.random.default_rng(5)
-    X, times = rng.uniform(-3, 3, (n, 1)), np.arange(n) / 10.0
-    y = np.sin(2 * X[:, 0]) + 2 * np.sin(times / 5) + 0.1 * rng.standard_normal(n)
-    model = sg.SOGP(lengthscale=3.0, capacity=30, noise=0.3, adapt=sg.SNGD(), time=sg.Matern(1.5, lengthscale=10.0))
-    p = model.track(X, y, time=times)
-    assert 0.005 < model.hyperparameters["noise"] < 0.03
-    assert np.sqrt(np.mean((p.mean - y)[-300:] ** 2)) < 0.15
-    assert model.hyperparameters["time.lengthscale"] == 10.0
-
-
 # The contract.
-
-
-def test_tracking_is_the_loop_and_predicting_changes_nothing():
-    times = irregular(40)
-    X, y, _, _ = stream(times)
-    y[7] = np.nan
-    build = lambda: sg.KRLST(capacity=8, time=sg.Trend(30.0) + SEASON)  # noqa: E731
-    many, one = build(), build()
-    p = many.track(X, y, time=times)
-    for t in range(40):
-        before = one.to_bytes()
-        q = one.predict_one(X[t], time=times[t])
-        assert one.to_bytes() == before
-        assert (q.mean, q.variance) == (p.mean[t], p.variance[t])
-        one.learn_one(X[t], y[t], time=times[t])
-    assert one.to_bytes() == many.to_bytes()
-    for twin in (one.copy(), pickle.loads(pickle.dumps(one)), sg.from_bytes(one.to_bytes())):
-        twin.learn_one(X[0], 0.3, time=times[-1] + 1)
-        assert twin.predict_one(X[1], time=times[-1] + 2).mean != one.predict_one(X[1], time=times[-1] + 2).mean
-
-
-def test_a_row_predicted_at_one_time_may_come_at_another():
-    X, y, _, _ = stream(irregular(20))
-    one, other = (sg.KRLST(capacity=8, time=SMOOTH) for _ in range(2))
-    for t in range(20):
-        one.predict_one(X[t], time=t + 0.5)
-        one.learn_one(X[t], y[t], time=t)
-        other.learn_one(X[t], y[t], time=t)
-    assert one.to_bytes() == other.to_bytes()
-
-
-def test_time_passes_also_before_the_first_target():
-    X, y, Z, _ = stream(np.arange(30.0))
-    Y = np.column_stack([y, -y])
-    one, other = (sg.KRLST(capacity=8, time=SMOOTH + SEASON) for _ in range(2))
-    for x in X[:5]:
-        one.observe_one(x)
-    one.learn_many(X[5:], Y[5:])
-    other.learn_many(X[5:], Y[5:], time=np.arange(5.0, 30.0))
-    np.testing.assert_array_equal(one.predict_one(Z[0]).mean, other.predict_one(Z[0], time=30.0).mean)
 
 
 def test_missing_targets_cost_nothing():
@@ -378,34 +291,6 @@ def test_missing_targets_cost_nothing():
     one.learn_many(X, np.where(known, y, np.nan), time=times)
     other.learn_many(X[known], y[known], time=times[known])
     np.testing.assert_array_equal(one.predict_many(Z, time=later).mean, other.predict_many(Z, time=later).mean)
-
-
-def test_separate_outputs_are_models_of_their_own():
-    times = irregular()
-    X, y, Z, later = stream(times)
-    Y = np.column_stack([y, np.where(np.arange(ROWS) % 4 == 1, np.nan, np.cos(times))])
-    points = sg.grid([-3] * 3, [3] * 3, [2] * 3)
-    both = sg.RecursiveGP(points, noise=[0.05, 0.2], outputs="separate", time=SMOOTH + SEASON)
-    both.learn_many(X, Y, time=times)
-    p = both.predict_many(Z, time=later)
-    for j, noise in enumerate((0.05, 0.2)):
-        one = sg.RecursiveGP(points, noise=noise, time=SMOOTH + SEASON)
-        one.learn_many(X, Y[:, j], time=times)
-        q = one.predict_many(Z, time=later)
-        np.testing.assert_allclose(p.mean[:, j], q.mean, atol=1e-12)
-        np.testing.assert_allclose(p.variance[:, j], q.variance, atol=1e-12)
-        np.testing.assert_allclose(p.components["level"].mean[:, j], q.components["level"].mean, atol=1e-12)
-
-
-def test_points_inserted_know_nothing_yet():
-    times = irregular()
-    X, y, _, later = stream(times, d=1)
-    model = sg.RecursiveGP(sg.grid(-3, 3, 4), noise=NOISE, time=SMOOTH)
-    model.learn_many(X, y, time=times)
-    before = model.predict_many(sg.grid(-3, 3, 4), time=later[:4])
-    model.insert([[0.5]])
-    after = model.predict_many(sg.grid(-3, 3, 4), time=later[:4])
-    np.testing.assert_allclose(after.mean, before.mean, atol=1e-12)
 
 
 @pytest.mark.parametrize("build", [
@@ -444,106 +329,6 @@ def test_a_forecast_is_in_closed_form_where_nothing_is_fed_back():
     np.testing.assert_array_equal(model.forecast(ahead).mean, model.predict_many(last, time=ahead).mean)
 
 
-def test_sampled_paths_have_the_joint_distribution():
-    times = irregular(40)
-    X, y, Z, later = stream(times)
-    model = sg.KRLST(capacity=20, time=SMOOTH)
-    model.learn_many(X, y, time=times)
-    joint = model.predict_joint(Z, time=later)
-    draws = joint.sample(20_000, seed=1)
-    np.testing.assert_allclose(draws.mean(0), joint.mean, atol=0.05)
-    total = joint.covariance + np.diag(joint.noise)
-    np.testing.assert_allclose(np.cov(draws.T), total, atol=0.12)
-
-
-def test_lagged_targets_and_time_run_freely_into_the_future():
-    times = np.arange(200) * 0.25
-    y = np.sin(2 * np.pi * times / 6.0) + 0.05 * np.random.default_rng(8).standard_normal(200)
-    model = sg.Lagged(sg.KRLST(lengthscale=3.0, capacity=30, forgetting=1.0, time=sg.Periodic(6.0)), lags=2)
-    model.learn_many(np.empty((200, 0)), y, time=times)
-    p = model.forecast(24, trajectories=50)
-    ahead = times[-1] + 0.25 * np.arange(1, 25)
-    assert np.abs(p.mean - np.sin(2 * np.pi * ahead / 6.0)).max() < 0.3
-
-
-def test_free_runs_follow_the_joint_posterior_over_time():
-    """With one weight that means nothing the futures are those of the kernel over time."""
-    times = irregular(40)
-    y = np.sin(times)
-    X = np.column_stack([np.zeros(40), np.r_[0.0, y[:-1]]])
-    model = sg.OnlineGP(sg.Linear(1e8, constant=False), noise=0.01, time=SMOOTH)
-    model.learn_many(X, y, time=times)
-    p = model.simulate(np.zeros((6, 2)), feedback=[1], trajectories=2000, seed=2)
-    spacing = usual(times)
-    exact = model.predict_many(np.zeros((6, 2)), time=times[-1] + spacing * np.arange(1, 7))
-    np.testing.assert_allclose(p.mean, exact.mean, atol=0.15)
-    np.testing.assert_allclose(p.variance, exact.variance, rtol=0.15)
-
-
-# Wrappers and fleets.
-
-
-WRAPPERS = {
-    "Standardize": lambda model: sg.Standardize(model, warmup=20),
-    "Calibrated": sg.Calibrated,
-    "DriftAware": lambda model: sg.DriftAware(model, warmup=10),
-    "Columns": lambda model: sg.Columns(model, columns=[0, 2]),
-    "Lagged": lambda model: sg.Lagged(model, lags=2),
-    "Delayed": sg.Delayed,
-    "Committee": lambda model: sg.Committee([model, sg.KRLST(capacity=8)]),
-    "all of them": lambda model: sg.Calibrated(sg.Standardize(sg.Columns(model, columns=[0, 2]), warmup=20)),
-}
-
-
-@pytest.mark.parametrize("name", WRAPPERS)
-def test_wrappers_pass_the_time_on(name):
-    times = irregular()
-    X, y, _, later = stream(times)
-    one, many = (WRAPPERS[name](sg.KRLST(capacity=10, forgetting=1.0, time=SMOOTH)) for _ in range(2))
-    p = many.track(X, y, time=times)
-    for t in range(ROWS):
-        q = one.predict_one(X[t], time=times[t])
-        np.testing.assert_allclose(q.mean, p.mean[t], atol=1e-12)
-        one.learn_one(X[t], y[t], time=times[t])
-    p = one.predict_many(np.repeat(X[:1], 5, axis=0), time=later)
-    assert p.variance[-1] > p.variance[0]  # far ahead the level is not known
-    assert len(set(p.mean)) == 5
-    with pytest.raises(ValueError, match="time goes backwards"):
-        one.predict_one(X[0], time=times[-1] - 1.0)
-    if name not in ("Lagged", "Committee"):
-        np.testing.assert_array_equal(one.forecast(later, np.repeat(X[:1], 5, axis=0)).mean, p.mean)
-        assert one.predict_joint(X[:5], time=later).covariance.shape == (5, 5)
-
-
-def test_components_come_through_wrappers_in_the_units_of_the_target():
-    times = irregular()
-    X, y, Z, later = stream(times)
-    model = sg.Standardize(sg.KRLST(capacity=10, time=SMOOTH), warmup=20)
-    model.learn_many(X, 100.0 + 10.0 * y, time=times)
-    p = model.predict_many(Z, time=later)
-    total = p.components["inputs"].mean + p.components["level"].mean
-    assert np.ptp(p.mean - total) < 1e-9  # what is left is the mean of the targets
-
-
-def test_a_fleet_has_the_models_over_time():
-    kernel = SMOOTH + SEASON
-    rng = np.random.default_rng(9)
-    X, Y = rng.normal(size=(12, 3, 2)), rng.normal(size=(12, 3))
-    times = np.cumsum(rng.exponential(1.0, (12, 3)), axis=0)
-    Y[4, 1] = np.nan
-    fleet = sg.Fleet(sg.KRLST(capacity=5, time=kernel), size=3)
-    p = fleet.track(X, Y, time=times)
-    later = times[-1] + np.arange(3.0)
-    q = fleet.predict_many(X[0], time=later)
-    for i in range(3):
-        alone = sg.KRLST(capacity=5, time=kernel)
-        np.testing.assert_array_equal(alone.track(X[:, i], Y[:, i], time=times[:, i]).mean, p.mean[:, i])
-        assert alone.predict_one(X[0, i], time=later[i]).mean == q.mean[i]
-        assert alone.to_bytes() == fleet.model(i).to_bytes()
-    with pytest.raises(ValueError, match="time goes backwards"):
-        fleet.track(X[:1], Y[:1], time=times[:1])
-
-
 # Late labels.
 
 
@@ -566,17 +351,6 @@ def test_late_labels_are_learned_at_the_times_of_their_rows():
     assert sg.from_bytes(late.to_bytes()).predict_one(Z[0], time=later[0]).mean == p.mean[0]
 
 
-def test_a_prediction_that_is_issued_is_of_the_time_of_its_row():
-    times = irregular(30)
-    X, y, Z, _ = stream(times)
-    model = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH))
-    model.learn_many(X, y, time=times)
-    at = times[-1] + 1.5
-    assert model.issue(Z[0], time=at).mean == model.inner.predict_one(Z[0], time=at).mean
-    later = at + usual(np.r_[times, at])
-    assert model.forecast(1, X=Z[:1]).mean[0] == model.predict_one(Z[0], time=later).mean
-
-
 def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted():
     X, y, Z, _ = stream(np.arange(10.0))
     late, now = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH)), sg.KRLST(capacity=8, time=SMOOTH)
@@ -588,16 +362,6 @@ def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted():
     assert late.predict_one(Z[0], time=5.0).mean == now.predict_one(Z[0], time=5.0).mean
     with pytest.raises(ValueError, match="the time at which it was issued"):
         late.resolve(late.issue(X[2], time=5.0).ticket, y[2], time=6.0)
-
-
-def test_late_rows_without_times_count_once():
-    X, y, Z, _ = stream(np.arange(10.0))
-    late, now = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH)), sg.KRLST(capacity=8, time=SMOOTH)
-    tickets = [late.issue(x).ticket for x in X]
-    for ticket, target in zip(tickets, y, strict=True):
-        late.resolve(ticket, target)
-    now.learn_many(X, y, time=np.arange(10.0))
-    assert late.predict_one(Z[0]).mean == now.predict_one(Z[0], time=10.0).mean
 
 
 def test_rows_ahead_are_predicted_at_the_times_of_their_targets():
@@ -656,3 +420,97 @@ def test_times_that_go_backwards_are_refused_and_change_nothing():
         with pytest.raises(ValueError, match=reason):
             call()
     assert model.to_bytes() == before
+
+
+@pytest.mark.parametrize("stream_name", ["sine", "duplicates", "jumps"])
+def test_hostile_streams_with_time_added_stay_with_the_batch_formula(stream_name):
+    n = 300
+    X, y = STREAMS[stream_name](n, 0)
+    times = np.cumsum(10.0 ** np.random.default_rng(3).uniform(-6, 1, n))
+    y = y + np.sin(times)
+    points = X[:: n // 6] + 0.3 * np.random.default_rng(4).normal(size=X[:: n // 6].shape)
+    model = sg.RecursiveGP(points, lengthscale=1.0, noise=0.01, time=SMOOTH + SEASON)
+    model.learn_many(X, y, time=times)
+    assert model.health.repairs == 0
+    se = oracles.squared_exponential(1.0)
+    K = se(points, points)
+    low_rank = lambda A, B: se(A, points) @ np.linalg.solve(K, se(points, B))  # noqa: E731
+    c = added(matern(1.5, 2.0, 3.0), multiplied(matern(0.5, 30.0), periodic(3.0)))
+    residual = np.maximum(1.0 - np.diag(low_rank(X, X)), 0.0)
+    later = times[-1] + np.arange(5.0)
+    mean, covariance = batch(low_rank, c, X, times, y, X[:5], later, 0.01, residual)
+    p = model.predict_many(X[:5], time=later)
+    np.testing.assert_allclose(p.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(p.variance, np.diag(covariance) + residual[:5], atol=1e-8)
+
+
+def test_adaptation_goes_on_with_time():
+    n = 1500
+    rng = np.random.default_rng(5)
+    X, times = rng.uniform(-3, 3, (n, 1)), np.arange(n) / 10.0
+    y = np.sin(2 * X[:, 0]) + 2 * np.sin(times / 5) + 0.1 * rng.standard_normal(n)
+    model = sg.SOGP(lengthscale=3.0, capacity=30, noise=0.3, adapt=sg.SNGD(), time=sg.Matern(1.5, lengthscale=10.0))
+    p = model.track(X, y, time=times)
+    assert 0.005 < model.hyperparameters["noise"] < 0.03
+    assert np.sqrt(np.mean((p.mean - y)[-300:] ** 2)) < 0.15
+    assert model.hyperparameters["time.lengthscale"] == 10.0
+
+
+def test_a_row_predicted_at_one_time_may_come_at_another():
+    X, y, _, _ = stream(irregular(20))
+    one, other = (sg.KRLST(capacity=8, time=SMOOTH) for _ in range(2))
+    for t in range(20):
+        one.predict_one(X[t], time=t + 0.5)
+        one.learn_one(X[t], y[t], time=t)
+        other.learn_one(X[t], y[t], time=t)
+    assert one.to_bytes() == other.to_bytes()
+
+
+def test_time_passes_also_before_the_first_target():
+    X, y, Z, _ = stream(np.arange(30.0))
+    Y = np.column_stack([y, -y])
+    one, other = (sg.KRLST(capacity=8, time=SMOOTH + SEASON) for _ in range(2))
+    for x in X[:5]:
+        one.observe_one(x)
+    one.learn_many(X[5:], Y[5:])
+    other.learn_many(X[5:], Y[5:], time=np.arange(5.0, 30.0))
+    np.testing.assert_array_equal(one.predict_one(Z[0]).mean, other.predict_one(Z[0], time=30.0).mean)
+
+
+def test_separate_outputs_are_models_of_their_own():
+    times = irregular()
+    X, y, Z, later = stream(times)
+    Y = np.column_stack([y, np.where(np.arange(ROWS) % 4 == 1, np.nan, np.cos(times))])
+    points = sg.grid([-3] * 3, [3] * 3, [2] * 3)
+    both = sg.RecursiveGP(points, noise=[0.05, 0.2], outputs="separate", time=SMOOTH + SEASON)
+    both.learn_many(X, Y, time=times)
+    p = both.predict_many(Z, time=later)
+    for j, noise in enumerate((0.05, 0.2)):
+        one = sg.RecursiveGP(points, noise=noise, time=SMOOTH + SEASON)
+        one.learn_many(X, Y[:, j], time=times)
+        q = one.predict_many(Z, time=later)
+        np.testing.assert_allclose(p.mean[:, j], q.mean, atol=1e-12)
+        np.testing.assert_allclose(p.variance[:, j], q.variance, atol=1e-12)
+        np.testing.assert_allclose(p.components["level"].mean[:, j], q.components["level"].mean, atol=1e-12)
+
+
+def test_sampled_paths_have_the_joint_distribution():
+    times = irregular(40)
+    X, y, Z, later = stream(times)
+    model = sg.KRLST(capacity=20, time=SMOOTH)
+    model.learn_many(X, y, time=times)
+    joint = model.predict_joint(Z, time=later)
+    draws = joint.sample(20_000, seed=1)
+    np.testing.assert_allclose(draws.mean(0), joint.mean, atol=0.05)
+    total = joint.covariance + np.diag(joint.noise)
+    np.testing.assert_allclose(np.cov(draws.T), total, atol=0.12)
+
+
+def test_components_come_through_wrappers_in_the_units_of_the_target():
+    times = irregular()
+    X, y, Z, later = stream(times)
+    model = sg.Standardize(sg.KRLST(capacity=10, time=SMOOTH), warmup=20)
+    model.learn_many(X, 100.0 + 10.0 * y, time=times)
+    p = model.predict_many(Z, time=later)
+    total = p.components["inputs"].mean + p.components["level"].mean
+    assert np.ptp(p.mean - total) < 1e-9  # what is left is the mean of the targets
