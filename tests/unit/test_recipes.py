@@ -474,7 +474,7 @@ def test_oiesgp_reaches_the_papers_error_on_mackey_glass():
 
 
 def test_sogp_fitc_krlst_reduced_and_recursive_gp_give_the_same_posterior_on_the_same_basis():
-    X, Y, Xs = sines()
+    X, Y, Xs = sines(300)
     kernel, m = sg.SquaredExponential(1.5), 20
     jitter = 1e-6
     sogp = sg.SOGP(kernel, capacity=m, novelty=0, noise=NOISE, jitter=jitter)
