@@ -72,7 +72,6 @@ class Learner:
         self.tickets = Issued(tag, pending_of(settings), issued)
         self.past = deque[tuple[float, float, float]](maxlen=KEPT)  # for forecasts; see forecasts.py
         self.written = ""  # the last time, as it came
-        self._first = issued
 
     @property
     def rows(self) -> int:
@@ -146,7 +145,8 @@ class Learner:
         schema = self._recognized(op, young)
         if schema is None or (self.pipeline is not None and schema == self.pipeline.schema):
             return None
-        again = Learner(self.settings, self.tag, self._first)
+        first = self.tickets.issued - sum(op.tickets for op in young)
+        again = Learner(self.settings, self.tag, first)
         try:
             again.pipeline = new_pipeline(self.settings, schema)
             for earlier in young:
@@ -297,7 +297,6 @@ class Learner:
         learner.tickets.restore(header, tensors["waiting"])
         learner.past.extend(map(tuple, tensors["past"].tolist()))
         learner.written = header["written"]
-        learner._first = learner.tickets.issued - sum(op.tickets for op in learner.young or ())
         return learner
 
     def seen(self, name: str) -> StreamDetail:
