@@ -37,6 +37,7 @@ from streamgp.serve.messages import (
     StreamSettings,
     TargetsAnswer,
     TicketRow,
+    refusing,
 )
 from streamgp.serve.ops import NO_POINTS, YOUNG, Issued, Note, Op, Outcome
 from streamgp.serve.rows import as_chunk
@@ -336,11 +337,9 @@ class Learner:
     @classmethod
     def of_run(cls, data: bytes, tag: str) -> Learner:
         """One that goes on with a run that ``streamgp run --save``, a notebook or another server has saved."""
-        try:
-            with cost.refusing():
-                pipeline = Pipeline.from_bytes(data)
-        except snapshot.SnapshotError as error:
-            raise RefusedError("bad_snapshot", str(error), "send a file of streamgp run --save, unaltered") from None
+        hint = "send a file of streamgp run --save, unaltered"
+        with refusing("bad_snapshot", snapshot.SnapshotError, hint), cost.refusing():
+            pipeline = Pipeline.from_bytes(data)
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
         cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))
