@@ -193,8 +193,9 @@ class FleetLearner:
         rows, counts = np.empty(len(models), dtype=np.int64), self._arrays["rows"]
         for where in turns:
             rows[where] = counts[models[where]] = counts[models[where]] + 1
-        self._arrays["recent"][models, (rows - 1) % KEPT] = np.column_stack([y, told[:, :3]])
-        np.add.at(self._arrays["sums"], models, tally.counted(y, *told[:, :3].T))
+        kept = np.column_stack([y, told[:, :3]])
+        self._arrays["recent"][models, (rows - 1) % KEPT] = kept
+        np.add.at(self._arrays["sums"], models, history.counted(kept))
         return rows
 
     def _predict(self, op: Op) -> Outcome:
