@@ -100,6 +100,15 @@ def test_a_listener_that_comes_back_gets_what_it_missed_and_nothing_twice(client
     assert [row["row"] for row in back.rows()] == list(range(11, 41))
 
 
+def test_a_listener_that_comes_back_to_a_stream_that_was_made_anew_gets_its_rows(client):
+    path = created(client, "anew")
+    client.post(f"{path}/rows", json=rows(1))
+    listening = Listening(client, path, 3, last=1000)
+    client.post(f"{path}/rows", json=rows(3, 1))
+    listening.join(20)
+    assert [row["row"] for row in listening.rows()] == [2, 3, 4]
+
+
 def test_a_large_batch_comes_in_several_events_of_which_the_last_has_the_id(client):
     path = created(client, "large")
     listening = Listening(client, path, 600)

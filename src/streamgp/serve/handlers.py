@@ -114,8 +114,6 @@ async def list_fleets(service: Service) -> FleetList:
 
 
 MADE = (200, 201)
-
-
 SETTINGS, DETAIL = (StreamSettings, FleetSettings), (StreamDetail, FleetDetail)
 
 
@@ -295,7 +293,8 @@ async def get_events(request: Request, service: Service, stream: Hosted) -> Resp
     if len(stream.hub.listeners) >= events.MOST_LISTENERS:
         raise RefusedError("too_many_listeners", f"{events.MOST_LISTENERS} clients listen already", retry_after=10)
     last = request.headers.get("last-event-id", "")
-    after = int(last) if last.isdecimal() and len(last) <= 18 else stream.seq
+    # A stream that was made anew counts from the beginning.
+    after = min(int(last), stream.seq) if last.isdecimal() and len(last) <= 18 else stream.seq
 
     def read(after: int) -> events.Records:
         found: dict[int, tuple[FloatArray, list[Note]]] = {
