@@ -1,17 +1,20 @@
 """What a sensor costs, in memory and processor time, by where its model runs: the table of docs/scale.md.
 
-python benchmarks/sensors.py [fleet|server|"fleet of a server" ...]
+python benchmarks/sensors.py [fleet|server|"fleet of a server"|"kept up" ...]
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import httpx
 import numpy as np
@@ -27,6 +30,8 @@ FLEETS = {
 SERVED = {"KRLST, capacity 20": ("KRLST", {"capacity": 20}, 200), "auto": ("auto", {}, 5)}
 SENSORS, ROUNDS = 20_000, 60  # of a fleet
 ROWS = 600  # of a served stream
+# Of a fleet whose sensors have a row a second: rounds before, rows of a request, clients that send them.
+WARM_UP, REQUESTS, CLIENTS = 25, (10_000, 100), 8
 
 
 def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -85,26 +90,66 @@ def served(name: str) -> tuple[float, float]:
 def served_fleet(_: str) -> tuple[float, float]:
     """The same of a fleet of a server, which gets a row of every sensor in two requests."""
     with serving() as (client, process):
-        body = {
-            "target": "y",
-            "size": SENSORS,
-            "inputs": [f"x{j}" for j in range(INPUTS)],
-            "settings": {"capacity": 20},
-        }
-        client.put("/v1/fleets/plant", json=body).raise_for_status()
+        create(client)
         before, spent = process.memory_info().rss, []
         for number in range(ROUNDS):
-            X, y = rows(SENSORS, number)
-            table = [
-                {"id": f"sensor-{i}", **{f"x{j}": float(X[i, j]) for j in range(INPUTS)}, "y": float(y[i])}
-                for i in range(SENSORS)
-            ]
             began = sum(process.cpu_times()[:2])
-            for start in range(0, SENSORS, SENSORS // 2):
-                client.post("/v1/fleets/plant/rows", json=table[start : start + SENSORS // 2]).raise_for_status()
+            for body in bodies(number, SENSORS // 2):
+                post(client, body)
             spent.append(sum(process.cpu_times()[:2]) - began)
         held = process.memory_info().rss - before
     return held / SENSORS / 1024, 1e6 * float(np.median(spent[ROUNDS // 2 :])) / SENSORS
+
+
+def kept_up(size: int) -> str:
+    """Whether a fleet of a server keeps up with a row a second of every sensor, in requests of so many rows."""
+    with serving() as (client, process), ThreadPoolExecutor(CLIENTS) as pool:
+        create(client)
+        for number in range(WARM_UP):
+            list(pool.map(partial(post, client), bodies(number, SENSORS // 2)))
+        rounds = [list(bodies(WARM_UP + number, size)) for number in range(10)]
+        spent, took = sum(process.cpu_times()[:2]), []
+        start = time.monotonic()
+        for second in range(ROUNDS):
+            time.sleep(max(start + second - time.monotonic(), 0))
+            took += pool.map(partial(post, client), rounds[second % 10])
+        behind = time.monotonic() - start - ROUNDS + 1
+        spent = sum(process.cpu_times()[:2]) - spent
+        rows = client.get("/v1/fleets/plant").json()["rows"] - WARM_UP * SENSORS
+    p50, p99 = 1000 * np.percentile(took, [50, 99])
+    return (
+        f"| {size:,} | {rows:,} in {ROUNDS} s | the last second's took {behind:.2f} s | {p50:.0f}, {p99:.0f} ms | "
+        f"{spent / ROUNDS:.2f} |"
+    )
+
+
+def create(client: httpx.Client) -> None:
+    body = {
+        "target": "y",
+        "size": SENSORS,
+        "inputs": [f"x{j}" for j in range(INPUTS)],
+        "settings": {"capacity": 20},
+    }
+    client.put("/v1/fleets/plant", json=body).raise_for_status()
+
+
+def bodies(number: int, size: int) -> Iterator[bytes]:
+    """A row of every sensor, in requests of so many."""
+    X, y = rows(SENSORS, number)
+    for start in range(0, SENSORS, size):
+        table = [
+            {"id": f"sensor-{i}", **{f"x{j}": float(X[i, j]) for j in range(INPUTS)}, "y": float(y[i])}
+            for i in range(start, start + size)
+        ]
+        yield json.dumps(table).encode()
+
+
+def post(client: httpx.Client, body: bytes) -> float:
+    """Seconds until the answer."""
+    began = time.perf_counter()
+    headers = {"Content-Type": "application/json"}
+    client.post("/v1/fleets/plant/rows", content=body, headers=headers).raise_for_status()
+    return time.perf_counter() - began
 
 
 def put(client: httpx.Client, stream: str, model: str, settings: dict, n: int) -> None:
@@ -128,6 +173,9 @@ def lines(asked: list[str]) -> Iterator[str]:
         for name in names if not asked or place in asked else ():
             held, spent = measure(name)
             yield f"| {place} | {name} | {held:.3g} | {spent:.2g} |"
+    if not asked or "kept up" in asked:
+        yield "\n| rows of a request | rows | how late | p50, p99 of a request | cores |"
+        yield from map(kept_up, REQUESTS)
 
 
 if __name__ == "__main__":

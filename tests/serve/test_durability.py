@@ -211,16 +211,6 @@ def test_requests_that_a_snapshot_has_are_forgotten_and_keys_history_and_events_
             assert "event: rows" in events.iter_lines()
 
 
-def test_a_file_of_an_earlier_version_is_written_to(tmp_path):
-    with in_process(tmp_path) as client:
-        path = created(client)
-    db = sqlite3.connect(tmp_path / NAME)
-    db.execute("ALTER TABLE ops ADD COLUMN rows INTEGER")  # as it was in 0.2
-    db.close()
-    with in_process(tmp_path) as client:
-        assert client.post(f"{path}/rows", json=rows(30)).json()["seen"] == 30
-
-
 def test_a_batch_that_fails_inside_leaves_the_stream_as_it_was(tmp_path, monkeypatch):
     from streamgp.job.pipeline import Pipeline
 
@@ -276,19 +266,6 @@ def test_a_disk_that_cannot_be_written_is_a_sentence_with_503_and_reading_goes_o
         assert client.get(f"{path}/snapshot").content == before
         journal._writing.execute("PRAGMA query_only=OFF")
         assert client.post(f"{path}/rows", json=rows(5)).json()["seen"] == 65
-
-
-@pytest.mark.soak
-def test_many_kills(tmp_path):
-    scripts = {name: list(script(name, 2000, seed=i)) for i, name in enumerate(["s0", "s1", "s2", "f3"])}
-    expected = undisturbed(tmp_path / "calm", scripts)
-    server = Killable(tmp_path / "killed")
-    try:
-        answers, left, kills, _ = run(server, scripts, 200, seed=0, within=1800)
-    finally:
-        server.close()
-    assert kills >= 50
-    check((answers, left), expected, scripts)
 
 
 @pytest.mark.more

@@ -12,7 +12,16 @@ import streamgp as sg
 from streamgp.serve import journal
 from streamgp.serve.fleets import KEPT, FleetLearner, bytes_of, check_fleet
 from streamgp.serve.journal import NAME
-from streamgp.serve.messages import FleetSettings, HistoryQuery, RefusedError, SensorQuery, Target, encode
+from streamgp.serve.learner import Learner
+from streamgp.serve.messages import (
+    FleetSettings,
+    HistoryQuery,
+    RefusedError,
+    SensorQuery,
+    StreamSettings,
+    Target,
+    encode,
+)
 from streamgp.serve.ops import Op
 from tests.serve.running import QUICK, in_process, settled
 
@@ -108,6 +117,19 @@ def test_a_row_that_cannot_be_used_changes_nothing(row, why):
         with pytest.raises(RefusedError, match=re.escape(why) if kind == "rows" else None):
             applied(found, kind, rows=[good, {"when": 0} | row])
     assert found.to_bytes() == before
+
+
+def test_scores_begin_with_the_first_interval_as_those_of_a_stream():
+    found, table = learner(), [row | {"y": row["y"] + 300.0} for row in rows(40, 1)]
+    applied(found, "rows", rows=table)
+    model = {"capacity": 5, "warmup": 20, "tune": False}
+    stream = Learner(StreamSettings("y", ["a", "b"], model="KRLST", settings=model), "t")
+    stream.apply(Op("rows", rows=[{name: row[name] for name in "aby"} for row in table]))
+    scores, expected = found.seen("plant").scores, stream.seen("s").scores
+    assert scores.rows == expected.rows == 38
+    (part, _) = found.history(HistoryQuery(id="s0")).scores
+    assert part.rows == 23
+    assert max(scores.rmse, expected.rmse, part.rmse) < 1.0  # before, the model knows no scale, and is 300 off
 
 
 def test_more_ids_than_there_is_room_for_are_refused(client):

@@ -37,8 +37,6 @@ def test_answers_are_as_described(client):
     client.put("/v1/fleets/typed-f", json=FLEET)
     client.post("/v1/fleets/typed-f/rows", json=[{"id": "s3", "x": 1.0, "y": 2.0}] * 5)
     bodies = {
-        "put_stream": {"json": QUICK},
-        "put_fleet": {"json": FLEET},
         "post_rows": {"json": [row | {"id": "s3"} for row in rows(2)]},
         "post_predict": {"json": [{"id": "s3", "x": 1.0}]},
         "post_targets": {"json": [{"ticket": "t", "value": 1.0}]},
@@ -48,6 +46,8 @@ def test_answers_are_as_described(client):
             continue
         if route.endpoint.__name__ == "put_snapshot":
             body = {"content": client.get(f"{path}/snapshot").content}
+        elif route.endpoint.__name__ == "put_stream":
+            body = {"json": FLEET if "fleets" in route.path else QUICK}
         else:
             body = bodies.get(route.endpoint.__name__, {})
         url = route.path.format(name="typed-f" if "fleets" in route.path else "typed")

@@ -10,7 +10,6 @@ import pytest
 
 import streamgp as sg
 from streamgp.job import Job
-from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost
 from tests.serve.running import created, in_process, rows
@@ -63,14 +62,6 @@ def test_a_run_with_settings_of_numpy_goes_on_in_the_service(client, tmp_path):
     assert [row["mean"] for row in sent.json()["rows"]] == expected[60:]
     assert client.post("/v1/streams/numpy/predict", json=[{"x": 1.0}]).status_code == 200
     assert client.get("/v1/streams/numpy").json()["settings"]["settings"]["kernel"] == str(kernel)
-
-
-def test_a_snapshot_opens_in_a_notebook(client):
-    path = created(client, "notebook")
-    client.post(f"{path}/rows", json=rows(60))
-    pipeline = Pipeline.from_bytes(client.get(f"{path}/snapshot").content)
-    assert pipeline.rows == 60
-    assert pipeline.model.rows_seen == 60
 
 
 def test_a_snapshot_replaces_a_stream_and_its_tickets_and_history(client):

@@ -137,6 +137,7 @@ def test_a_folder_of_0_3_opens_and_streams_whose_rows_are_all_there_are_learned(
             old.execute(f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(row))})", row)
     old.execute("DELETE FROM ops WHERE stream IN (SELECT stream FROM snapshots)")  # as 0.3 did
     old.execute("INSERT INTO blocks VALUES (1, 1, 0, x'00')")
+    old.execute("ALTER TABLE ops ADD COLUMN rows INTEGER")  # which files have that 0.2 made
     old.execute("INSERT INTO tokens VALUES (1, ?, 'admin', '2026-01-01T00:00:00Z')", (digest_of("sgp_old"),))
     old.commit()
     old.close()

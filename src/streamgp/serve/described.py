@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,7 +10,7 @@ from streamgp.job.named import value_of
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import MOST_PENDING, Request, default_lags, told_of_columns
 from streamgp.serve import cost
-from streamgp.serve.messages import LONGEST_SETTING, ColumnSchema, RefusedError, StreamSettings
+from streamgp.serve.messages import LONGEST_SETTING, ColumnSchema, RefusedError, StreamSettings, refusing
 from streamgp.settings import whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.recognizing import refuse_uses
@@ -67,7 +65,7 @@ def pending_of(settings: StreamSettings) -> int:
 def check_settings(settings: StreamSettings) -> None:
     """Refuse settings that no stream can have, before its first row."""
     given = settings.settings.get("level", settings.level)
-    with refused_settings():
+    with refusing("bad_settings", Exception):  # what they say may do anything to a constructor
         if str(given) != str(settings.level):
             raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
         if settings.inputs is not None and settings.target in settings.inputs:
@@ -86,23 +84,10 @@ def check_settings(settings: StreamSettings) -> None:
         cost.refuse(request, max(inputs, 1), pending_of(settings))
 
 
-@contextlib.contextmanager
-def refused_settings() -> Iterator[None]:
-    """Refuse settings that raise an error of whatever kind: what they say may do anything to a constructor."""
-    try:
-        yield
-    except RefusedError:
-        raise
-    except Exception as error:
-        raise RefusedError("bad_settings", str(error)) from None
-
-
 def refuse_waiting(pipeline: Pipeline) -> None:
     """Refuse tickets for a stream whose model cannot wait for targets."""
     if pipeline.horizon:
         ahead = f"the stream predicts {pipeline.horizon} rows ahead and gets its targets from later rows"
         raise RefusedError("has_horizon", ahead, "post rows: each is answered with the prediction ahead")
-    try:
+    with refusing("cannot_wait", hint="post rows, with null where the target is missing"):
         Request(pipeline.request.model, pipeline.request.settings, late=True)
-    except ValueError as error:
-        raise RefusedError("cannot_wait", str(error), "post rows, with null where the target is missing") from None

@@ -1,21 +1,23 @@
-"""Events: what happens to a stream, sent to whoever listens; those who do not keep up are dropped, not waited for."""
+"""Events: what happens to a stream, read from the journal by whoever listens, at their own pace."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from streamgp.serve.messages import encode
 from streamgp.serve.ops import Note
 from streamgp.settings import FloatArray
 
-MOST_WAITING = 256  # events that a listener may be behind
 MOST_LISTENERS = 64  # of a stream
 ROWS_AN_EVENT = 250
 NAMES = ("observed", "mean", "lower", "upper")
-RESUMED = 2000  # records that a listener who comes back gets at most
+RESUMED = 2000  # records that a listener who is behind gets at most
 HEARTBEAT = 15.0  # seconds
+
+Records = list[tuple[int, bytes]]  # numbers of records, and their events
 
 
 def frames(seq: int, points: FloatArray, notes: Sequence[Note]) -> bytes:
@@ -34,71 +36,49 @@ def frame(kind: str, data: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode(data))
 
 
-class Listener:
-    """One who listens, and the events that wait for it.
-
-    Args:
-        loop: in which it waits.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.queue: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(MOST_WAITING)
-        self.dropped = False
-
-    def put(self, event: tuple[int, bytes] | None) -> None:
-        """Called in its loop: hand it an event, or drop it if it is too far behind; None: the end."""
-        if self.dropped:
-            return
-        try:
-            self.queue.put_nowait(event)
-        except asyncio.QueueFull:
-            self.dropped = True
-            while not self.queue.empty():
-                self.queue.get_nowait()
-            self.queue.put_nowait(None)
-
-    async def frames(self, after: int) -> AsyncIterator[bytes]:
-        """Events whose number is larger, as they come; a comment now and then keeps the connection open."""
-        while not self.dropped:
-            try:
-                event = await asyncio.wait_for(self.queue.get(), HEARTBEAT)
-            except TimeoutError:
-                yield b": still here\n\n"
-                continue
-            if event is None:
-                return
-            seq, data = event
-            if seq > after:
-                yield data
-
-
 class Hub:
-    """All who listen to a stream."""
+    """All who listen to a stream. They are told that there is something, and read it themselves."""
 
     def __init__(self) -> None:
-        self.listeners: list[Listener] = []
-        self.dropped = 0
+        self.listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._is_open = True
 
-    def publish(self, seq: int, data: bytes) -> None:
-        """From any thread: hand the events of a record to all."""
-        self._all((seq, data))
+    def tell(self) -> None:
+        """From any thread: there is something new."""
+        for listener, loop in list(self.listeners.items()):
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(listener.set)
 
     def close(self) -> None:
         """From any thread: the stream is gone, or the server stops."""
-        self._all(None)
+        self._is_open = False
+        self.tell()
 
-    def _all(self, event: tuple[int, bytes] | None) -> None:
-        for listener in list(self.listeners):
-            if listener.dropped:
-                self.leave(listener)
-                self.dropped += 1
-            elif not listener.loop.is_closed():
-                listener.loop.call_soon_threadsafe(listener.put, event)
+    async def follow(
+        self, after: int, read: Callable[[int], Records], health: Callable[[], Any]
+    ) -> AsyncIterator[bytes]:
+        """Events as they come; a comment now and then keeps the connection open.
 
-    def join(self, listener: Listener) -> None:
-        self.listeners.append(listener)
-
-    def leave(self, listener: Listener) -> None:
-        if listener in self.listeners:
-            self.listeners.remove(listener)
+        Args:
+            after: the number of the last record that is known.
+            read: in a thread, the records after one.
+            health: what is told when it has changed.
+        """
+        new, known = asyncio.Event(), health()
+        self.listeners[new] = asyncio.get_running_loop()
+        try:
+            yield b"retry: 2000\n\n"
+            while self._is_open:
+                new.clear()  # before reading, so that nothing falls between
+                for seq, data in await asyncio.to_thread(read, after):
+                    yield data
+                    after = seq
+                if (now := health()) != known:
+                    known = now
+                    yield frame("health", known)
+                try:
+                    await asyncio.wait_for(new.wait(), HEARTBEAT)
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            del self.listeners[new]

@@ -5,9 +5,8 @@ A fleet takes the place of a stream's learner: the same queue, journal, snapshot
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,6 @@ from streamgp.job.named import value_of
 from streamgp.job.request import AUTO, MOST_PENDING, Request, RunSettings
 from streamgp.job.told import of_alarm
 from streamgp.serve import cost, history
-from streamgp.serve.described import refused_settings
 from streamgp.serve.messages import (
     DriftEvent,
     FleetDetail,
@@ -43,6 +41,7 @@ from streamgp.serve.messages import (
     SensorQuery,
     TargetsAnswer,
     TicketRow,
+    refusing,
 )
 from streamgp.serve.ops import Issued, Note, Op, Outcome
 from streamgp.settings import FloatArray, whole
@@ -113,7 +112,7 @@ class FleetLearner:
         before = self._noted
         if whole_rows.any():
             when = None if time is None else time[whole_rows]
-            with _refused():
+            with refusing("bad_row"):
                 seen = self.fleet.track(X[whole_rows], y[whole_rows], ids=models[whole_rows], time=when)
             told[whole_rows] = _told(seen, settings.level)
             if seen.alarm is not None:
@@ -194,8 +193,9 @@ class FleetLearner:
         rows, counts = np.empty(len(models), dtype=np.int64), self._arrays["rows"]
         for where in turns:
             rows[where] = counts[models[where]] = counts[models[where]] + 1
-        self._arrays["recent"][models, (rows - 1) % KEPT] = np.column_stack([y, told[:, :3]])
-        np.add.at(self._arrays["sums"], models, tally.counted(y, *told[:, :3].T))
+        kept = np.column_stack([y, told[:, :3]])
+        self._arrays["recent"][models, (rows - 1) % KEPT] = kept
+        np.add.at(self._arrays["sums"], models, history.counted(kept))
         return rows
 
     def _predict(self, op: Op) -> Outcome:
@@ -208,7 +208,7 @@ class FleetLearner:
         X, inputs, _ = self._inputs(op.rows, models, sensors, turns, None)
         for i in np.flatnonzero(~np.isfinite(X).all(axis=1))[:1]:
             raise bad_row(i, "lacks an input, or past targets, that its sensor had never before")
-        with _refused():
+        with refusing("bad_row"):
             seen = self.fleet.issue(X, ids=models)
         self.numbers |= new
         self._arrays["inputs"][sensors] = inputs
@@ -230,7 +230,7 @@ class FleetLearner:
         name = self.settings.time
         time = None if name is None else self._times([{name: target.time} for target in targets])
         before, models = self._noted, waiting[:, 1].astype(np.int64)
-        with _refused():
+        with refusing("bad_row"):
             self.fleet.resolve(waiting[:, 0].astype(np.int64), y, time=time)
         for ticket in waits:
             self.tickets.resolve(ticket)
@@ -384,7 +384,7 @@ def pending_of(settings: FleetSettings) -> int:
 
 def check_fleet(settings: FleetSettings) -> None:
     """Refuse settings that no fleet can have, before its first row."""
-    with refused_settings():
+    with refusing("bad_settings", Exception):
         columns = [settings.id, settings.target, *settings.inputs, *([settings.time] if settings.time else [])]
         for name in columns:
             if columns.count(name) > 1:
@@ -405,15 +405,6 @@ def bytes_of(settings: FleetSettings) -> int:
     with cost.refusing():
         alone.track(np.zeros((1, width_of(settings))), np.zeros(1), time=np.zeros(1))
     return sum(array.nbytes for array in [*one._arrays.values(), *all_arrays(alone).values()])
-
-
-@contextlib.contextmanager
-def _refused() -> Iterator[None]:
-    """A call that the fleet refuses has changed nothing."""
-    try:
-        yield
-    except ValueError as error:
-        raise RefusedError("bad_row", str(error)) from None
 
 
 def bad_row(at: Any, why: str) -> RefusedError:

@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.contract.spacing import usual_gap
 from streamgp.job.forecast import LEAST_ROWS
 from streamgp.serve.learner import Learner
-from streamgp.serve.messages import ForecastAnswer, ForecastQuery, RefusedError
+from streamgp.serve.messages import ForecastAnswer, ForecastQuery, RefusedError, refusing
 from streamgp.settings import FloatArray, duration, probability
 from streamgp.tables.times import Written
 from streamgp.tuning.forecaster import Forecaster, in_order
@@ -118,7 +118,7 @@ class Forecasting:
         """The forecast of a model over time alone; it may take seconds."""
         ahead, times = series.ahead(asked.ahead), series.as_times(series.times)
         model: Forecaster | None = None
-        try:
+        with refusing("no_forecast", hint="post more rows, then ask again"):
             if self._chosen is not None and self._from <= series.row < self._until:
                 again = self._chosen.fresh()
                 with contextlib.suppress(ValueError):  # a target that has no logarithm
@@ -129,6 +129,4 @@ class Forecasting:
                 self._from, self._until = series.row, series.row + min(series.row, RENEWED)
             model.calibrate(series.y, times, steps=len(ahead))  # how far off it was so many rows ahead
             forecast = model.forecast(series.as_times(ahead))
-        except ValueError as error:
-            raise RefusedError("no_forecast", str(error), "post more rows, then ask again") from None
         return series.answer(ahead, forecast, asked, "over time", WITHOUT_INPUTS.format(rows=len(series.y)))

@@ -7,7 +7,6 @@ import contextlib
 import copy
 import hashlib
 import math
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from streamgp.serve import events, forecasts, history, lines
-from streamgp.serve.hosted import Hosted
+from streamgp.serve.hosted import KINDS, Hosted
 from streamgp.serve.learner import Learner
 from streamgp.serve.messages import (
-    FLEET_SETTINGS,
     LONGEST_KEY,
-    SETTINGS,
     TARGETS,
     Error,
     FleetDetail,
@@ -117,38 +114,22 @@ async def list_fleets(service: Service) -> FleetList:
 
 
 MADE = (200, 201)
+SETTINGS, DETAIL = (StreamSettings, FleetSettings), (StreamDetail, FleetDetail)
 
 
-@route("PUT", S, "write", f"Create a stream: {CREATED}", takes=StreamSettings, gives=StreamDetail, statuses=MADE)
-async def put_stream(request: Request, service: Service) -> Response:
-    return await _put(request, service, SETTINGS)
-
-
-@route("PUT", F, "write", f"Create a fleet: {CREATED}", takes=FleetSettings, gives=FleetDetail, statuses=MADE)
-async def put_fleet(request: Request, service: Service) -> Response:
-    return await _put(request, service, FLEET_SETTINGS)
-
-
-async def _put(request: Request, service: Service, decoder: Any) -> Response:
-    """Create what the settings in a body ask for, unless it is there."""
+@both("PUT", "", "write", f"Create it: {CREATED}", takes=SETTINGS, gives=DETAIL, statuses=MADE)
+async def put_stream(request: Request, service: Service, kind: str) -> Response:
     media_type(request.headers.get("content-type"))
-    settings = decoded(await request.body(), decoder.decode)
+    settings = decoded(await request.body(), KINDS[kind].settings.decode)
     one, new = await asyncio.to_thread(service.create, request.path_params["name"], settings)
     if new:
         await one.call(one.look)
     return answer(await _detail(service, one), 201 if new else 200)
 
 
-@route("GET", S, "read", "Settings, models, scores and health of a stream")
-async def get_stream(service: Service, stream: Hosted) -> StreamDetail:
-    detail: StreamDetail = await _detail(service, stream)
-    return detail
-
-
-@route("GET", F, "read", "Settings, scores and health of a fleet")
-async def get_fleet(service: Service, stream: Hosted) -> FleetDetail:
-    detail: FleetDetail = await _detail(service, stream)
-    return detail
+@both("GET", "", "read", "Settings, models, scores and health", gives=DETAIL)
+async def get_stream(service: Service, stream: Hosted) -> Any:
+    return await _detail(service, stream)
 
 
 async def _detail(service: Service, one: Hosted) -> Any:
@@ -312,34 +293,20 @@ async def get_events(request: Request, service: Service, stream: Hosted) -> Resp
     if len(stream.hub.listeners) >= events.MOST_LISTENERS:
         raise RefusedError("too_many_listeners", f"{events.MOST_LISTENERS} clients listen already", retry_after=10)
     last = request.headers.get("last-event-id", "")
-    listener = events.Listener(asyncio.get_running_loop())
+    # A stream that was made anew counts from the beginning.
+    after = min(int(last), stream.seq) if last.isdecimal() and len(last) <= 18 else stream.seq
 
-    def past() -> list[tuple[int, bytes]]:
-        if not last.isdecimal() or len(last) > 18:
-            return []
+    def read(after: int) -> events.Records:
         found: dict[int, tuple[FloatArray, list[Note]]] = {
-            seq: (points, []) for seq, points in service.journal.points_after(stream.id, int(last), events.RESUMED)
+            seq: (points, []) for seq, points in service.journal.points_after(stream.id, after, events.RESUMED)
         }
-        for seq, kind, row, text in service.journal.notes(stream.id, int(last)):
+        for seq, kind, row, text in service.journal.notes(stream.id, after):
             found.setdefault(seq, (NO_POINTS, []))[1].append(Note(kind, row, text))
         return [(seq, events.frames(seq, points, notes)) for seq, (points, notes) in sorted(found.items())]
 
-    async def body() -> AsyncIterator[bytes]:
-        if request.method == "HEAD":
-            return
-        stream.hub.join(listener)  # before the past is read, so that nothing falls between
-        try:
-            yield b"retry: 2000\n\n"
-            missed = await asyncio.to_thread(past)
-            for _, data in missed:
-                yield data
-            async for data in listener.frames(missed[-1][0] if missed else -1):
-                yield data
-        finally:
-            stream.hub.leave(listener)
-
+    body = () if request.method == "HEAD" else stream.hub.follow(after, read, lambda: stream.detail.health)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(body, media_type="text/event-stream", headers=headers)
 
 
 # Snapshots.

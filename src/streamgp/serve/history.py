@@ -13,6 +13,11 @@ from streamgp.settings import FloatArray
 SCORED_PARTS, LEAST_SCORED = 60, 25  # parts of a history that are scored; rows of the smallest
 
 
+def counted(rows: FloatArray) -> FloatArray:
+    """What rows, each a target with its mean, lower and upper, add to sums; nothing before the first interval."""
+    return tally.counted(*rows.T, known=np.isfinite(rows).all(axis=1))
+
+
 def thinned(points: FloatArray, most: int) -> FloatArray:
     """At most so many points, (n, POINT): the smallest and the largest of each of equal parts, in their order."""
     if len(points) <= most:
@@ -45,7 +50,7 @@ def _scores(points: FloatArray) -> Iterator[ScoredRows]:
     if not starts:
         return
     with np.errstate(over="ignore"):  # an error whose square is infinite is answered as null
-        found = tally.scored(np.add.reduceat(tally.counted(*points[:, 1:].T), list(starts), axis=0))
+        found = tally.scored(np.add.reduceat(counted(points[:, 1:]), list(starts), axis=0))
     for start, rows, rmse, coverage in zip(starts, found.rows, found.rmse, found.coverage, strict=True):
         numbers = points[start : start + size, 0]
         scores = (float(rmse), float(coverage)) if rows else (None, None)

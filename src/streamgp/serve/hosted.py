@@ -13,13 +13,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct
 
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.serve import events
 from streamgp.serve.events import Hub
 from streamgp.serve.fleets import FleetLearner
 from streamgp.serve.forecasts import Forecasting
@@ -47,10 +46,17 @@ BETWEEN = 0.01  # seconds between the parts of a snapshot, in which others write
 LOOKED = 0.5  # seconds between two looks at a stream under load
 
 
-# Of each kind: its settings, its learner, and what is told of it.
-KINDS: dict[str, tuple[Any, Any, Any]] = {
-    "streams": (SETTINGS, Learner, StreamDetail),
-    "fleets": (FLEET_SETTINGS, FleetLearner, FleetDetail),
+class Kind(NamedTuple):
+    """What is hosted."""
+
+    settings: Any  # what decodes them
+    learner: Any
+    detail: Any  # what is told of it
+
+
+KINDS = {
+    "streams": Kind(SETTINGS, Learner, StreamDetail),
+    "fleets": Kind(FLEET_SETTINGS, FleetLearner, FleetDetail),
 }
 
 
@@ -266,8 +272,7 @@ class Hosted:
         notes = [note for one in done for note in one.outcome.notes]
         if len(points):
             self.newest = tuple(points[-1].tolist())
-        if self.hub.listeners and (data := events.frames(seq, points, notes)):
-            self.hub.publish(seq, data)
+        self.hub.tell()
         for note in notes:
             self.noticed[note.kind] += 1
             if note.kind == "alarm":
@@ -368,8 +373,7 @@ class Hosted:
         self._looked = time.monotonic()
         before, self.detail = self.detail, self.learner().seen(self.name)
         self.stale, self.detail.doing = False, before.doing
-        if self.hub.listeners and self.detail.health != before.health:
-            self.hub.publish(self.seq + 1, events.frame("health", self.detail.health))
+        self.hub.tell()
 
     def replace(self, learner: Learner) -> None:
         """In the stream's turn: go on from another state."""

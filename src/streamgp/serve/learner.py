@@ -37,6 +37,7 @@ from streamgp.serve.messages import (
     StreamSettings,
     TargetsAnswer,
     TicketRow,
+    refusing,
 )
 from streamgp.serve.ops import NO_POINTS, YOUNG, Issued, Note, Op, Outcome
 from streamgp.serve.rows import as_chunk
@@ -72,7 +73,6 @@ class Learner:
         self.tickets = Issued(tag, pending_of(settings), issued)
         self.past = deque[tuple[float, float, float]](maxlen=KEPT)  # for forecasts; see forecasts.py
         self.written = ""  # the last time, as it came
-        self._first = issued
 
     @property
     def rows(self) -> int:
@@ -146,7 +146,8 @@ class Learner:
         schema = self._recognized(op, young)
         if schema is None or (self.pipeline is not None and schema == self.pipeline.schema):
             return None
-        again = Learner(self.settings, self.tag, self._first)
+        first = self.tickets.issued - sum(op.tickets for op in young)
+        again = Learner(self.settings, self.tag, first)
         try:
             again.pipeline = new_pipeline(self.settings, schema)
             for earlier in young:
@@ -297,7 +298,6 @@ class Learner:
         learner.tickets.restore(header, tensors["waiting"])
         learner.past.extend(map(tuple, tensors["past"].tolist()))
         learner.written = header["written"]
-        learner._first = learner.tickets.issued - sum(op.tickets for op in learner.young or ())
         return learner
 
     def seen(self, name: str) -> StreamDetail:
@@ -337,11 +337,9 @@ class Learner:
     @classmethod
     def of_run(cls, data: bytes, tag: str) -> Learner:
         """One that goes on with a run that ``streamgp run --save``, a notebook or another server has saved."""
-        try:
-            with cost.refusing():
-                pipeline = Pipeline.from_bytes(data)
-        except snapshot.SnapshotError as error:
-            raise RefusedError("bad_snapshot", str(error), "send a file of streamgp run --save, unaltered") from None
+        hint = "send a file of streamgp run --save, unaltered"
+        with refusing("bad_snapshot", snapshot.SnapshotError, hint), cost.refusing():
+            pipeline = Pipeline.from_bytes(data)
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
         cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
@@ -74,6 +76,17 @@ class RefusedError(Exception):
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after = STATUS[code], code, message, retry_after
         self.hint = hint or HINTS.get(code, "")
+
+
+@contextlib.contextmanager
+def refusing(code: str, kind: type[Exception] = ValueError, hint: str = "") -> Iterator[None]:
+    """Refuse a request that leads to an error of this kind."""
+    try:
+        yield
+    except RefusedError:
+        raise
+    except kind as error:
+        raise RefusedError(code, str(error), hint) from None
 
 
 class Error(Struct):

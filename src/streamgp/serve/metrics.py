@@ -38,7 +38,6 @@ Table = dict[str, tuple[Any, str, Callable[[Hosted], float | None]]]
 C, G = CounterMetricFamily, GaugeMetricFamily
 TOTALS: Table = {
     "busy_seconds": (C, "Seconds of work.", attrgetter("busy_seconds")),
-    "listeners_dropped": (C, "Listeners that did not keep up.", attrgetter("hub.dropped")),
     "tickets_expired": (C, "Rows that waited too long for their targets.", attrgetter("detail.tickets.expired")),
     "scored_rows": (C, "Rows whose targets have come.", attrgetter("detail.scores.rows")),
     "drift": (C, "Changes that models noticed, since the server started.", lambda stream: stream.noticed["drift"]),

@@ -1,7 +1,7 @@
 """Routes: each handler with its scope, what it takes and what it answers; the OpenAPI document is made of them.
 
-A handler gets what its arguments ask for by their names: the request, the stream or the fleet, the parameters of the
-query, and what belongs to the server: service, metrics, document.
+A handler gets what its arguments ask for by their names: the request, the stream or the fleet, its kind, the parameters
+of the query, and what belongs to the server: service, metrics, document.
 """
 
 from __future__ import annotations
@@ -38,18 +38,13 @@ class Described(NamedTuple):
 
     async def answered(self, request: Request, parts: Mapping[str, Any]) -> Response:
         """Call the handler with those of its arguments that belong to the server, and those that the request tells."""
-        given: dict[str, Any] = {}
-        for name in self.endpoint.__annotations__.keys() - {"return"}:
-            if name == "request":
-                given[name] = request
-            elif name == "stream":
-                kind = "fleets" if self.path.startswith(F) else "streams"
-                given[name] = parts["service"].stream(request.path_params["name"], kind)
-            elif name == "query" and self.query is not None:
-                given[name] = asked(request, self.query)
-            else:
-                given[name] = parts[name]
-        found = await self.endpoint(**given)
+        kind, names = "fleets" if self.path.startswith(F) else "streams", self.endpoint.__annotations__
+        given = {"request": request, "kind": kind, **parts}
+        if "stream" in names:
+            given["stream"] = parts["service"].stream(request.path_params["name"], kind)
+        if self.query is not None and "query" in names:
+            given["query"] = asked(request, self.query)
+        found = await self.endpoint(**{name: given[name] for name in names if name != "return"})
         return found if isinstance(found, Response) else answer(found)
 
 
@@ -71,8 +66,11 @@ def route(method: str, path: str, scope: str, summary: str, **more: Any) -> Call
 
 
 def both(method: str, rest: str, scope: str, summary: str, **more: Any) -> Callable[[Handler], Handler]:
-    """Have a handler answer a route of streams and that of fleets."""
-    ways = [route(method, path + rest, scope, summary, **more) for path in (S, F)]
+    """Have a handler answer a route of streams and that of fleets; types that differ are given for each."""
+    ways = []
+    for number, path in enumerate((S, F)):
+        own = {name: more[name][number] for name in ("takes", "gives") if isinstance(more.get(name), tuple)}
+        ways.append(route(method, path + rest, scope, summary, **more | own))
     return lambda handler: ways[0](ways[1](handler))
 
 

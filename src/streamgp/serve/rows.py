@@ -10,9 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from streamgp.serve import lines
-from streamgp.serve.messages import RefusedError, Row, Scalar
+from streamgp.serve.messages import RefusedError, Row, Scalar, refusing
 from streamgp.tables.formats import Chunk, TextReader
-from streamgp.tables.source import Position, RowsError
+from streamgp.tables.source import Position
 
 JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
 LINES = "text/plain; format=influx"  # line protocol
@@ -113,14 +113,12 @@ def checked(rows: list[Row]) -> list[Row]:
 
 def _csv(body: bytes) -> Iterator[Row]:
     reader = TextReader(_Body(body), "csv")  # type: ignore[arg-type]
-    try:
+    with refusing("bad_row"):
         for chunk in reader.chunks():
             if chunk.bad:
                 raise RefusedError("bad_row", f"line {chunk.bad[0].line} {chunk.bad[0].reason}")
             for values in zip(*chunk.columns.values(), strict=True):
                 yield msgspec.convert(dict(zip(chunk.columns, values, strict=True)), Row)
-    except (RowsError, ValueError) as error:
-        raise RefusedError("bad_row", str(error)) from None
 
 
 def _as_float(value: Scalar) -> Scalar:

@@ -9,7 +9,8 @@ const KEY = "streamgp-token";
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (selector, root = document) => root.querySelector(selector);
 const main = $("#main");
-let view = null; // what is shown at present: {close, look}
+let look = null; // looks at the server, and shows what is there; null where nothing is to be looked for
+let viewing = new AbortController(); // ends with what is shown at present
 let timer = 0;
 let anchors = []; // rows of the shown stream and their times, in seconds by its own clock
 
@@ -21,13 +22,13 @@ class Refused extends Error {
   }
 }
 
-function headers(more = {}) {
+function headers() {
   const token = sessionStorage.getItem(KEY);
-  return token ? { ...more, Authorization: `Bearer ${token}` } : more;
+  return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
-async function get(path, signal) {
-  const answer = await fetch(path, { headers: headers(), signal, cache: "no-store" });
+async function get(path) {
+  const answer = await fetch(path, { headers: headers(), signal: viewing.signal, cache: "no-store" });
   const body = await answer.json();
   if (!answer.ok) throw new Refused(answer.status, body.error || { message: body.status || answer.statusText });
   return body;
@@ -180,24 +181,21 @@ function listView() {
     table.show("Stream", few.map(streamItem), found.length - few.length, streams.length ? "No stream has this in its name, target or model." : "No streams yet.");
   }
 
-  return {
-    close() {},
-    async look(signal) {
-      const [found, { fleets }] = await Promise.all([get("v1/streams", signal), get("v1/fleets", signal)]);
-      streams = found.streams;
-      const wanted = streams.length + fleets.length ? "list-view" : "empty-view";
-      if (shown !== wanted) {
-        show(wanted);
-        shown = wanted;
-        fleetRows.clear();
-        if (wanted === "empty-view") commands();
-        else table = listing(element("h1", "Streams"), { ...ORDERS, ...MISSED }, { changed: list, more: "Show all" });
-      }
-      if (wanted === "empty-view") return;
-      $(".fleets").hidden = !fleets.length;
-      fillTable($(".fleets table"), "Fleet", fleetRows, fleets.map(fleetItem));
-      list();
-    },
+  return async () => {
+    const [found, { fleets }] = await Promise.all([get("v1/streams"), get("v1/fleets")]);
+    streams = found.streams;
+    const wanted = streams.length + fleets.length ? "list-view" : "empty-view";
+    if (shown !== wanted) {
+      show(wanted);
+      shown = wanted;
+      fleetRows.clear();
+      if (wanted === "empty-view") commands();
+      else table = listing(element("h1", "Streams"), { ...ORDERS, ...MISSED }, { changed: list, more: "Show all" });
+    }
+    if (wanted === "empty-view") return;
+    $(".fleets").hidden = !fleets.length;
+    fillTable($(".fleets table"), "Fleet", fleetRows, fleets.map(fleetItem));
+    list();
   };
 }
 
@@ -226,9 +224,9 @@ function fleetView(name) {
   const path = `v1/fleets/${encodeURIComponent(name)}`, again = () => look().catch(troubled);
   const table = listing(element("h2", "Ids"), { ...ORDERS, error: "largest error", ...MISSED }, { changed: again, more: "Show 1\u202f000" });
 
-  async function look(signal) {
+  return async () => {
     const query = `ids?first=${table.order.value}&most=${table.all ? 1000 : FEW}&search=${encodeURIComponent(table.search.value.trim())}`;
-    const [fleet, { found, ids }] = await Promise.all([get(path, signal), get(`${path}/${query}`, signal)]);
+    const [fleet, { found, ids }] = await Promise.all([get(path), get(`${path}/${query}`)]);
     const { settings, scores, spread, health, tickets } = fleet;
     describeState(fleet, " of each id");
     const over = (score, shownAs) => spread[score] ? `5% of the ids below ${shownAs(spread[score]["0.05"])}, 5% above ${shownAs(spread[score]["0.95"])}` : "";
@@ -248,9 +246,7 @@ function fleetView(name) {
       },
     }));
     table.show("Id", items, found - ids.length, fleet.ids ? "No id has this in it." : "No rows yet.");
-  }
-
-  return { look, close() {} };
+  };
 }
 
 function sensorView(fleet, id) {
@@ -259,13 +255,10 @@ function sensorView(fleet, id) {
   $("nav a:last-child").textContent = fleet;
   $("nav a:last-child").href = `#/fleet/${encodeURIComponent(fleet)}`;
   const rows = chart("rows", rowsChart);
-  return {
-    async look(signal) {
-      const history = await get(`v1/fleets/${encodeURIComponent(fleet)}/history?id=${encodeURIComponent(id)}`, signal);
-      rows.draw(history);
-      happened(history.drift);
-    },
-    close: rows.close,
+  return async () => {
+    const history = await get(`v1/fleets/${encodeURIComponent(fleet)}/history?id=${encodeURIComponent(id)}`);
+    rows.draw(history);
+    happened(history.drift);
   };
 }
 
@@ -286,24 +279,13 @@ function streamView(name) {
   anchors = [];
   show("stream-view", name);
   const path = `v1/streams/${encodeURIComponent(name)}`;
-  const range = $(".range"), ahead = $(".ahead"), stop = new AbortController();
+  const range = $(".range"), ahead = $(".ahead");
   if (window.innerWidth < 640) range.value = "200";
   const charts = [chart("rows", rowsChart), chart("rmse", rmseChart), chart("coverage", coverageChart)];
-  let history = null, extra = 0, lastHistory = 0, listening = false, last = "", drawing = 0;
-  let level = 0.9, forecast = null, forecasting = false;
-
-  async function renew(signal) {
-    history = await get(`${path}/history?rows=${range.value}&points=${POINTS}`, signal);
-    extra = 0;
-    lastHistory = Date.now();
-    draw();
-  }
+  let history = null, level = 0.9, forecast = null, forecasting = false;
 
   function draw() {
-    if (!drawing) drawing = requestAnimationFrame(() => {
-      drawing = 0;
-      if (history) for (const one of charts) one.draw({ ...history, forecast });
-    });
+    for (const one of charts) one.draw({ ...history, forecast });
   }
 
   // A forecast may take seconds, while rows go on.
@@ -311,7 +293,7 @@ function streamView(name) {
     forecasting = true;
     try {
       const tail = (1 - level) / 2;
-      const found = ahead.value ? await get(`${path}/forecast?ahead=${ahead.value}&quantiles=${tail.toFixed(6)},${(1 - tail).toFixed(6)}`, stop.signal) : null;
+      const found = ahead.value ? await get(`${path}/forecast?ahead=${ahead.value}&quantiles=${tail.toFixed(6)},${(1 - tail).toFixed(6)}`) : null;
       if ((found ? String(found.row.length) : "") !== ahead.value) return;
       forecast = found;
       setText($(".assumed"), found ? `Forecast: ${found.assumed}.` : "");
@@ -327,67 +309,16 @@ function streamView(name) {
 
   const isStale = () => ahead.value ? !forecast || String(forecast.row.length) !== ahead.value || forecast.issued < history.row.at(-1) : forecast;
 
-  // Events are read with fetch, because EventSource cannot send a token.
-  async function listen() {
-    listening = true;
-    try {
-      const answer = await fetch(`${path}/events`, {
-        headers: headers(last ? { "Last-Event-ID": last } : {}), signal: stop.signal, cache: "no-store",
-      });
-      if (!answer.ok) return;
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        const parts = (rest + value).split("\n\n");
-        rest = parts.pop();
-        parts.forEach(take);
-      }
-    } catch (error) {
-      troubled(error);
-    } finally {
-      listening = false;
-    }
-  }
-
-  function take(part) {
-    const fields = Object.fromEntries(part.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
-    if (fields.id) last = fields.id;
-    if (!history || !fields.data) return;
-    const data = JSON.parse(fields.data);
-    if (fields.event === "drift" || fields.event === "alarm") history.drift.push({ row: data.row, event: data.text, kind: fields.event });
-    if (fields.event !== "rows") return;
-    for (const row of data.rows) {
-      if (history.row.length && row.row <= history.row[history.row.length - 1]) continue;
-      for (const key of ["row", "observed", "mean", "lower", "upper"]) history[key].push(row[key]);
-      extra += 1;
-    }
-    const first = history.row[history.row.length - 1] - Number(range.value);
-    let gone = 0;
-    while (history.row[gone] <= first) gone += 1;
-    if (gone) for (const key of ["row", "observed", "mean", "lower", "upper"]) history[key].splice(0, gone);
-    draw();
-  }
-
-  async function look(signal) {
-    const stream = await get(path, signal);
+  range.addEventListener("change", () => look().catch(troubled));
+  ahead.addEventListener("change", () => { if (history && !forecasting) foresee(); });
+  return async () => {
+    const stream = await get(path);
     level = stream.settings.level;
     anchors = stream.times;
     describe(stream);
-    if (!history || extra > POINTS || Date.now() - lastHistory > 5000) await renew(signal);
-    if (!listening) listen();
+    history = await get(`${path}/history?rows=${range.value}&points=${POINTS}`);
+    draw();
     if (!forecasting && history.row.length && isStale()) foresee();
-  }
-
-  range.addEventListener("change", () => { history = null; look(stop.signal).catch(troubled); });
-  ahead.addEventListener("change", () => { if (history && !forecasting) foresee(); });
-  return {
-    look,
-    close() {
-      stop.abort();
-      for (const one of charts) one.close();
-    },
   };
 }
 
@@ -460,7 +391,7 @@ function weights(body, values, none) {
 // Charts.
 
 function chart(name, options) {
-  const place = $(`[data-chart=${name}]`), stop = new AbortController();
+  const place = $(`[data-chart=${name}]`), { signal } = viewing;
   let plot = null, width = 0, shown = null;
 
   function clear() {
@@ -489,9 +420,10 @@ function chart(name, options) {
   }
 
   const again = () => { if (shown) draw(shown); };
-  window.addEventListener("resize", again, { signal: stop.signal });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { clear(); again(); }, { signal: stop.signal });
-  return { draw, close: () => { stop.abort(); clear(); } };
+  window.addEventListener("resize", again, { signal });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { clear(); again(); }, { signal });
+  signal.addEventListener("abort", clear);
+  return { draw };
 }
 
 // When a row came: between rows whose times are known, and beyond them by the time between the last ones.
@@ -589,9 +521,7 @@ const coverageChart = (history) => partsChart(history, "coverage", (last) => `Sh
 // Tokens.
 
 function askForToken() {
-  if (view) view.close();
-  view = null;
-  clearTimeout(timer);
+  leave();
   show("token-view");
   $("form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -603,28 +533,36 @@ function askForToken() {
 
 // Going on.
 
-async function tick(signal) {
-  const shown = view;
+function leave() {
+  viewing.abort();
+  viewing = new AbortController();
+  look = null;
+  clearTimeout(timer);
+}
+
+async function tick() {
+  const shown = look;
   try {
-    await shown.look(signal);
-    if (view === shown) connected(true);
+    await shown();
+    if (look === shown) connected(true);
   } catch (error) {
-    if (view === shown) troubled(error);
+    if (look === shown) troubled(error);
   }
-  if (view === shown && view) timer = setTimeout(tick, document.hidden ? 5 * POLL : POLL);
+  if (look !== shown) return;
+  clearTimeout(timer);
+  timer = setTimeout(tick, document.hidden ? 5 * POLL : POLL);
 }
 
 function route() {
-  clearTimeout(timer);
-  if (view) view.close();
+  leave();
   const [kind, name, id] = location.hash.slice(2).split("/").map(decodeURIComponent);
-  if (kind === "stream" && name) view = streamView(name);
-  else if (kind === "fleet" && name) view = id ? sensorView(name, id) : fleetView(name);
-  else view = listView();
+  if (kind === "stream" && name) look = streamView(name);
+  else if (kind === "fleet" && name) look = id ? sensorView(name, id) : fleetView(name);
+  else look = listView();
   main.focus({ preventScroll: true });
   tick();
 }
 
 window.addEventListener("hashchange", () => { if (location.hash.startsWith("#/") || !location.hash) route(); });
-document.addEventListener("visibilitychange", () => { if (!document.hidden && view) { clearTimeout(timer); tick(); } });
+document.addEventListener("visibilitychange", () => { if (!document.hidden && look) tick(); });
 route();
