@@ -1,4 +1,4 @@
-"""The filters against their equations in the space of weights, each other in limits, and what they promise besides."""
+"""The filters against loops written from the papers' equations with lists and NumPy, and what they promise besides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 import streamgp as sg
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
-from tests import oracles
 
 LENGTHSCALE, VARIANCE = 0.8, 1.3
 SE = sg.SquaredExponential(LENGTHSCALE, variance=VARIANCE)
@@ -17,12 +16,108 @@ def se(a, b):
     return VARIANCE * np.exp(-0.5 * np.sum((np.asarray(a) - np.asarray(b)) ** 2) / LENGTHSCALE**2)
 
 
+class Slow:
+    """An expansion as two Python lists, oldest term first; a subclass says what learning does to them."""
+
+    def __init__(self, k=se, capacity=500, depth=1, **settings):
+        self.k, self.capacity, self.depth = k, capacity, depth
+        self.basis, self.alpha, self.past = [], [], []
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def window(self, x):
+        lags = [np.zeros(len(x))] * self.depth + self.past + [np.asarray(x)]
+        return np.concatenate(lags[-self.depth :])
+
+    def vector(self, z):
+        return np.array([self.k(b, z) for b in self.basis])
+
+    def mean(self, z, p):
+        return sum((a * k for a, k in zip(self.alpha, self.vector(z), strict=True)), np.zeros(p))
+
+    def step_through(self, X, Y):
+        """The predictions, and (absorbed, admitted, evicted) of every row."""
+        means, changes = [], []
+        for x, y in zip(X, Y, strict=True):
+            z = self.window(x)
+            means.append(self.mean(z, len(y)))
+            self.past.append(np.asarray(x))
+            if np.isnan(y).any():
+                changes.append((False, False, ()))
+                continue
+            before = len(self.basis)
+            admitted = self.learn(z, y)
+            evicted = len(self.basis) > self.capacity
+            if evicted:
+                del self.basis[0], self.alpha[0]
+            assert len(self.basis) == before + admitted - evicted
+            changes.append((not admitted, admitted, (0,) if evicted else ()))
+        return np.array(means), changes
+
+
+class SlowKLMS(Slow):
+    def learn(self, z, y):
+        e = y - self.mean(z, len(y))
+        self.basis.append(z)
+        self.alpha.append(self.step * e)
+        return True
+
+
+class SlowQKLMS(Slow):
+    def learn(self, z, y):
+        e = y - self.mean(z, len(y))
+        distances = [np.linalg.norm(b - z) for b in self.basis]
+        if distances and min(distances) <= self.quantization:
+            i = int(np.argmin(distances))
+            self.alpha[i] = self.alpha[i] + self.step * e
+            return False
+        self.basis.append(z)
+        self.alpha.append(self.step * e)
+        return True
+
+
+class SlowKNLMS(Slow):
+    def learn(self, z, y):
+        e = y - self.mean(z, len(y))
+        coherences = [abs(self.k(b, z)) / np.sqrt(self.k(b, b) * self.k(z, z)) for b in self.basis]
+        admitted = max(coherences, default=0.0) < self.coherence
+        if admitted:
+            self.basis.append(z)
+            self.alpha.append(np.zeros(len(y)))
+        h = self.vector(z)
+        self.alpha = [
+            a + self.step * e * hi / (self.regularization + h @ h) for a, hi in zip(self.alpha, h, strict=True)
+        ]
+        return admitted
+
+
+class SlowBetaKLMS(Slow):
+    def variance(self, z):
+        return self.k(z, z) + self.beta * np.sum(self.vector(z) ** 2)
+
+    def learn(self, z, y):
+        gain = (y - self.mean(z, len(y))) / (self.noise + self.variance(z))
+        self.alpha = [a + gain * self.beta * k for a, k in zip(self.alpha, self.vector(z), strict=True)]
+        self.basis.append(z)
+        self.alpha.append(gain)
+        return True
+
+
+class SlowNORMA(Slow):
+    def learn(self, z, y):
+        self.alpha = [(1 - self.step * self.regularization) * a for a in self.alpha]
+        e = y - self.mean(z, len(y))
+        self.basis.append(z)
+        self.alpha.append(self.step * e)
+        return True
+
+
 FAMILY = {
-    "klms": (KLMS, {"step": 0.4}),
-    "qklms": (QKLMS, {"step": 0.4, "quantization": 0.5}),
-    "knlms": (KNLMS, {"step": 0.6, "coherence": 0.8, "regularization": 0.05}),
-    "beta-klms": (BetaKLMS, {"beta": 0.3, "noise": 0.2}),
-    "norma": (NORMA, {"step": 0.4, "regularization": 0.1}),
+    "klms": (KLMS, SlowKLMS, {"step": 0.4}),
+    "qklms": (QKLMS, SlowQKLMS, {"step": 0.4, "quantization": 0.5}),
+    "knlms": (KNLMS, SlowKNLMS, {"step": 0.6, "coherence": 0.8, "regularization": 0.05}),
+    "beta-klms": (BetaKLMS, SlowBetaKLMS, {"beta": 0.3, "noise": 0.2}),
+    "norma": (NORMA, SlowNORMA, {"step": 0.4, "regularization": 0.1}),
 }
 expansions = pytest.mark.parametrize("name", FAMILY)
 
@@ -37,7 +132,7 @@ def stream(n=120, d=2, p=2, seed=0, missing=True):
 
 
 def built(name, **more):
-    kind, settings = FAMILY[name]
+    kind, _, settings = FAMILY[name]
     return kind(kernel=SE, **(settings | more))
 
 
@@ -53,43 +148,55 @@ every_filter = pytest.mark.parametrize("name", [*FAMILY, "sgd-esn"])
 # The equations.
 
 
-def in_weights(name, Z, Y, variance):
-    """Predictions and terms where the kernel is linear: then a sum over terms is one weight matrix W, f(z) = W z."""
-    settings, W, B, means = FAMILY[name][1], np.zeros((Y.shape[1], Z.shape[1])), np.empty((0, Z.shape[1])), []
-    for z, y in zip(Z, Y, strict=True):
-        means.append(W @ z)
-        if np.isnan(y).any():
-            continue
-        admitted, merged = True, None
-        if name == "norma":
-            W = (1.0 - settings["step"] * settings["regularization"]) * W
-        if name == "qklms" and len(B) and np.linalg.norm(B - z, axis=1).min() <= settings["quantization"]:
-            merged = B[np.argmin(np.linalg.norm(B - z, axis=1))]
-        if name == "knlms":
-            cosines = np.abs(B @ z) / np.linalg.norm(B, axis=1) / np.linalg.norm(z)
-            admitted = cosines.max(initial=0.0) < settings["coherence"]
-        new = np.vstack([B, z]) if admitted and merged is None else B
-        if name == "knlms":
-            h = variance * new @ z
-            along = settings["step"] * new.T @ h / (settings["regularization"] + h @ h)
-        elif name == "beta-klms":
-            h, beta = variance * B @ z, settings["beta"]
-            along = (z + beta * B.T @ h) / (settings["noise"] + variance * z @ z + beta * h @ h)
-        else:
-            along = settings["step"] * (z if merged is None else merged)
-        W, B = W + variance * np.outer(y - W @ z, along), new
-    return np.array(means), B
+@expansions
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("capacity", [7, 500])
+@pytest.mark.parametrize("p", [1, 3])
+def test_kernel_filter_equals_the_loop_of_its_equations(name, depth, capacity, p):
+    X, Y = stream(p=p)
+    _, slow_kind, settings = FAMILY[name]
+    slow = slow_kind(capacity=capacity, depth=depth, **settings)
+    expected, changes = slow.step_through(X, Y)
+
+    model = built(name, capacity=capacity, depth=depth)
+    np.testing.assert_allclose(model.track(X, Y).mean, expected, rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(model.basis, slow.basis)
+    assert model.size == len(slow.basis)
+    grid = np.random.default_rng(1).normal(size=(20, 2))
+    np.testing.assert_allclose(
+        model.predict_many(grid).mean, [slow.mean(slow.window(x), p) for x in grid], rtol=0, atol=1e-10
+    )
+
+    again = built(name, capacity=capacity, depth=depth)
+    seen = []
+    for x, y in zip(X, Y, strict=True):
+        again.learn_one(x, y)
+        seen.append(tuple(again.last_change))
+    assert seen == changes
 
 
 @expansions
-@pytest.mark.parametrize(("depth", "p"), [(1, 1), (2, 3)])
-def test_kernel_filter_with_a_linear_kernel_moves_the_weights_by_its_equations(name, depth, p):
-    X, Y = stream(p=p)
-    means, terms = in_weights(name, oracles.windows(X, depth), Y, 0.3)
-    model = FAMILY[name][0](sg.LinearKernel(0.3), depth=depth, capacity=500, **FAMILY[name][1])
-    np.testing.assert_allclose(model.track(X, Y).mean, means, rtol=0, atol=1e-10)
-    np.testing.assert_array_equal(model.basis, terms)
-    assert len(terms) == model.size
+def test_kernel_filter_equals_its_equations_for_sums_products_and_recursive_kernels(name):
+    def recursive(a, b):
+        kappa = 1.0
+        for u, v in zip(a.reshape(3, 2), b.reshape(3, 2), strict=True):
+            kappa = np.exp(-0.5 * np.sum((u - v) ** 2) / 0.9**2) * np.exp((kappa - 1) / 1.5**2)
+        return 0.8 * kappa
+
+    def k(a, b):
+        return recursive(a, b) + 0.2 * se(a, b) * (a @ b)
+
+    kernel = sg.RecursiveSquaredExponential(0.9, temporal_lengthscale=1.5, variance=0.8) + 0.2 * (
+        SE * sg.LinearKernel()
+    )
+    X, Y = stream(n=80)
+    kind, slow_kind, settings = FAMILY[name]
+    settings = settings | {"capacity": 30, "depth": 3}
+    slow = slow_kind(k=k, **settings)
+    expected, _ = slow.step_through(X, Y)
+    model = kind(kernel=kernel, **settings)
+    np.testing.assert_allclose(model.track(X, Y).mean, expected, rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(model.basis, slow.basis)
 
 
 @pytest.mark.parametrize("augment", [True, False])
@@ -230,13 +337,13 @@ def test_full_klms_diverges_on_a_smooth_stream_and_its_cousins_do_not():
 
 def test_implied_variance_is_equation_14_and_changes_nothing():
     X, Y = stream(p=2)
+    slow = SlowBetaKLMS(beta=0.3, noise=0.2, capacity=15, depth=2)
+    slow.step_through(X, Y)
     model = BetaKLMS(SE, beta=0.3, noise=0.2, capacity=15, depth=2)
     model.learn_many(X, Y)
     before = model.to_bytes()
     for x in X[:10]:
-        z = np.concatenate([X[-1], x])
-        expected = VARIANCE + 0.3 * sum(se(b, z) ** 2 for b in model.basis)
-        assert model.implied_variance(x) == pytest.approx(expected, abs=1e-12)
+        assert model.implied_variance(x) == pytest.approx(slow.variance(slow.window(x)), abs=1e-12)
     assert model.to_bytes() == before
     with pytest.raises(ValueError, match="x has NaN or inf"):
         model.implied_variance([np.nan, 0.0])
@@ -278,6 +385,16 @@ def test_filter_has_no_variance_and_says_so(name):
 
 
 # What every stream model promises.
+
+
+@every_filter
+def test_unused_places_are_zero(name):
+    X, Y = stream(missing=False)
+    model = models()[name]
+    model.learn_one(X[0], Y[0])
+    arrays, size = model._arrays(), model.size
+    assert not arrays["alpha"][size:].any()
+    assert not arrays["basis"][size:].any()
 
 
 def test_hyperparameters_are_the_kernels_and_the_noise_of_beta_klms():
