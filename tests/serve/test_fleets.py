@@ -87,7 +87,7 @@ def test_rows_of_one_id_in_one_request_are_as_those_of_several():
 def test_predictions_begin_when_all_inputs_and_past_targets_are_known():
     found = learner(lags=2)
     table = [{"id": 7, "a": 1.0, "b": 2.0, "y": float(k)} for k in range(4)]
-    table += [{"id": 7, "y": 4.0}, {"id": 7, "a": None, "b": 3.0, "y": None}, {"id": "8", "a": 1.0, "y": 0.0}]
+    table += [{"id": 7, "y": "4"}, {"id": 7, "a": "", "b": 3.0, "y": "NA"}, {"id": "8", "a": 1.0, "y": 0.0}]
     answers = applied(found, "rows", rows=table).answer.rows
     assert [np.isfinite(row.mean) for row in answers] == [False, False, True, True, True, True, False]
     assert found.numbers == {"7": 0, "8": 1}
@@ -104,6 +104,8 @@ def test_predictions_begin_when_all_inputs_and_past_targets_are_known():
         ({"id": 1.5, "y": 1.0}, "has no id"),
         ({"id": "n" * 300, "y": 1.0}, "has no id"),
         ({"id": "s1", "a": "hot", "y": 1.0}, "row 2 has 'hot' in the column 'a', which holds numbers"),
+        ({"id": "s1", "a": "1,234", "y": 1.0}, "row 2 has '1,234' in the column 'a', which holds numbers"),
+        ({"id": "s1", "y": 10**400}, "row 2 has an infinite number in the column 'y'"),
         ({"id": "s1", "y": "1e999"}, "row 2 has an infinite number in the column 'y'"),
         ({"id": "s1", "y": 1.0, "when": "noon"}, "row 2 has 'noon' in 'when', which is no time"),
     ],

@@ -46,6 +46,7 @@ from streamgp.serve.messages import (
 from streamgp.serve.ops import Issued, Note, Op, Outcome
 from streamgp.settings import FloatArray, whole
 from streamgp.tables.dates import TimeReader
+from streamgp.tables.numbers import as_number
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
@@ -146,11 +147,9 @@ class FleetLearner:
         """The numbers of a column; NaN where missing."""
         found = np.full(len(rows), np.nan)
         for i, row in enumerate(rows):
-            if (value := row.get(name)) is not None and value != "":
-                try:
-                    found[i] = float(value)
-                except ValueError:
-                    raise bad_row(i, f"has {value!r} in the column {name!r}, which holds numbers") from None
+            if (number := as_number(row.get(name))) is None:
+                raise bad_row(i, f"has {row[name]!r} in the column {name!r}, which holds numbers")
+            found[i] = number
         for i in np.flatnonzero(np.isinf(found))[:1]:
             raise bad_row(i, f"has an infinite number in the column {name!r}")
         return found
