@@ -67,7 +67,10 @@ def is_cached(function: Any) -> bool:
 
 
 class Library(code.JITCodeLibrary):  # type: ignore[misc]
-    """Code that becomes machine code when it is kept: by then its callees, optimized before, are part of it."""
+    """Code that is optimized and becomes machine code when it is kept: by then its callees are part of it."""
+
+    def _optimize_final_module(self) -> None:
+        """Optimize nothing: what another function calls would be optimized once for each that calls it, and in it."""
 
     def _finalize_final_module(self) -> None:
         if self._object_caching_enabled and self._compiled:  # it comes from the cache
@@ -75,6 +78,7 @@ class Library(code.JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
     def serialize_using_object_code(self) -> Any:
+        super()._optimize_final_module()
         super()._finalize_final_module()
         return super().serialize_using_object_code()
 
