@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from streamgp.auto.needed import FIRST as FIRST_CALLED
+from streamgp.auto.needed import FIRST, PROCESSES
 from streamgp.compiled import INTERPRETED
 from streamgp.job import Pipeline
 from streamgp.job.ahead import of_model
+from streamgp.job.yardsticks import follow
 from streamgp.tables.columns import Column, Schema
 
 pytest.importorskip("numba", reason="nothing is compiled without Numba")
@@ -80,7 +81,7 @@ def test_a_run_calls_what_was_compiled_ahead_and_for_those_types(model, said):
     ahead, called = ([tuple(name) for kind, *name in said[model] if kind == wanted] for wanted in ("ahead", "called"))
     expected, at_once = (
         {(function.entry.py_func.__module__, function.entry.py_func.__qualname__) for function in some}
-        for some in (of_model(model), FIRST_CALLED if model == "auto" else of_model(model))
+        for some in (of_model(model), FIRST if model == "auto" else of_model(model))
     )
     assert set(ahead) >= at_once
     assert len(set(called)) == len(called), "compiled for other types of arguments, too"
@@ -116,15 +117,16 @@ compile_once.fill = fill
 
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 @pytest.mark.parametrize(
-    "build",
+    ("build", "beside"),
     [
-        "Pipeline(Schema((Column('x', 'number'), Column('y', 'number')), 'y', ('x',)))",
-        pytest.param("sg.Auto()", marks=pytest.mark.more),
+        ("Pipeline(Schema((Column('x', 'number'), Column('y', 'number')), 'y', ('x',)))", [follow]),
+        pytest.param("sg.Auto()", [], marks=pytest.mark.more),
     ],
 )
-def test_what_auto_needs_is_compiled_together_before_its_first_row(build, tmp_path):
+def test_what_auto_needs_is_compiled_together_before_its_first_row(build, beside, tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}  # which holds nothing
     done = subprocess.run(
         [sys.executable, "-c", BUILT.format(build=build)], env=environment, capture_output=True, text=True
     )
-    assert done.stdout.split() == [compile_once.name_of(function.entry) for function in of_model("auto")]
+    expected = [*FIRST, *PROCESSES, *beside]
+    assert done.stdout.split() == [compile_once.name_of(function.entry) for function in expected]

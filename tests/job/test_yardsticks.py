@@ -7,7 +7,7 @@ import pytest
 
 from streamgp.job import Pipeline
 from streamgp.job.scores import RunningScores, shown
-from streamgp.job.yardsticks import LeastSquares, Yardsticks
+from streamgp.job.yardsticks import LINE, Yardsticks
 from streamgp.tables.formats import Chunk
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import PredictedRows
@@ -209,11 +209,10 @@ def test_no_yardstick_counts_rows_of_a_season_where_times_are_uneven():
 
 
 def line_of(X, y):
-    """What least squares says after these rows."""
-    line = LeastSquares(X.shape[1])
-    for x, target in zip(X, y, strict=True):
-        line.learn(x, target)
-    return line
+    """Least squares after these rows, and what it says of one."""
+    yardsticks = Yardsticks(X.shape[1], 0, 0, ())
+    yardsticks.track(X, y)
+    return yardsticks, lambda *x: yardsticks.issue(np.array([x]))[0, yardsticks.names.index(LINE)]
 
 
 def test_least_squares_does_not_depend_on_units_or_offsets():
@@ -221,9 +220,9 @@ def test_least_squares_does_not_depend_on_units_or_offsets():
     X, n = rng.normal(size=(700, 3)), 700
     y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=n)
     y[rng.random(n) < 0.2] = np.nan
-    expected = line_of(X, y).predict(np.ones(3))
+    expected = line_of(X, y)[1](1.0, 1.0, 1.0)
     scale, offset = np.array([1e-9, 1.0, 1e9]), np.array([1e-6, -1e6, 1e12])
-    found = line_of(X * scale + offset, 1e5 * y - 1e8).predict(np.ones(3) * scale + offset)
+    found = line_of(X * scale + offset, 1e5 * y - 1e8)[1](*(scale + offset))
     assert (found + 1e8) / 1e5 == pytest.approx(expected, abs=1e-6)
 
 
@@ -232,10 +231,10 @@ def test_least_squares_survives_inputs_that_say_nothing_and_numbers_beyond_all_s
     x = rng.normal(size=12_000)
     X = np.column_stack([x, x, np.full(len(x), 7.0)])
     X[100, 0], X[600, 1] = 1e300, -1e150
-    line = line_of(X, 3.0 * x + 1.0)
-    assert line.predict(np.array([2.0, 2.0, 7.0])) == pytest.approx(7.0, abs=1e-3)
-    line.learn(np.array([2.0, 2.0, 9.0]), 7.0)  # an input that was constant begins to move
-    assert line.predict(np.array([2.0, 2.0, 9.0])) == pytest.approx(7.0, abs=1e-3)
+    line, said = line_of(X, 3.0 * x + 1.0)
+    assert said(2.0, 2.0, 7.0) == pytest.approx(7.0, abs=1e-3)
+    line.track(np.array([[2.0, 2.0, 9.0]]), np.array([7.0]))  # an input that was constant begins to move
+    assert said(2.0, 2.0, 9.0) == pytest.approx(7.0, abs=1e-3)
 
 
 def test_yardsticks_of_issued_rows_are_those_of_rows_with_their_targets():

@@ -6,11 +6,13 @@ This is the one list of it: what commands call without any choice of a model, wh
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 from streamgp.auto import needed
 from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources_with
 from streamgp.contract import checks, ladder, spacing
+from streamgp.job import yardsticks
 from streamgp.process import features, stream, temporal_evidence
 from streamgp.wrappers import conformal, drift, outliers, scaling, single, surprise
 
@@ -28,6 +30,7 @@ AROUND = (
     single.take,
     outliers.screen,
     checks.check,
+    yardsticks.follow,
 )
 FORECAST = (
     temporal_evidence.regular,
@@ -54,16 +57,15 @@ def compile_all() -> None:
     fill_cache(*every())
 
 
+@cache
 def compile_ahead(model: str) -> None:
     """Load what the first rows of a run call, and compile what this machine does not have yet.
 
     Args:
         model: auto, or the name of a model; what others than those with a growing basis need is compiled by them.
     """
-    if model == "auto":
-        needed.compile_first()
-    else:
-        compile_now(*of_model(model))
+    fill_cache(*of_model(model))
+    compile_now(yardsticks.follow, *(needed.FIRST if model == "auto" else of_model(model)))
 
 
 def compile_forecast() -> None:
@@ -86,7 +88,7 @@ def every() -> list[Any]:
 def of_model(model: str) -> list[Any]:
     """The compiled functions that a run with a model, or with auto, calls."""
     if model == "auto":
-        return [*needed.FIRST, *needed.PROCESSES]
+        return [*needed.FIRST, *needed.PROCESSES, yardsticks.follow]
     if model in FOURIER or model in UNTUNED:
         return [stream.run_fixed, *AROUND]
     return [*([stream.run_growing] if model in GROWING else []), *needed.KERNELS, *AROUND]

@@ -129,13 +129,15 @@ class Changes(Kept):
             return
         if self._count[0]:
             reference = self._predicted(Z)
-            error, own = (math.log(max(np.median(np.abs(y - one)), TINY)) for one in (reference, mean))
-            about = np.median(y - reference), np.median(reference)
+            away = y - reference
+            of_errors = np.array([np.abs(away), np.abs(y - mean), away, reference])
+            of_errors.sort(axis=1)
+            error, own, *about = of_errors[:, BLOCK // 2].tolist()  # medians
+            error, own = (math.log(max(one, TINY)) for one in (error, own))
             if self._judge([error - own, error, *about, row[0], moments[0]], row[-1]):
                 return
-        n, k = self._count[0], len(Z)
-        away = Z.mean(axis=0) - self._mean
-        D = Z - Z.mean(axis=0)
+        n, k, mean_now = self._count[0], len(Z), Z.mean(axis=0)
+        away, D = mean_now - self._mean, Z - mean_now
         self._moments += D.T @ D + np.outer(away, away) * n * k / (n + k)
         self._mean += away * k / (n + k)
         self._count[0] = n + k
@@ -155,8 +157,9 @@ class Changes(Kept):
         self._blocks = np.concatenate([self._blocks, [block]])[-KEPT:]
         if (n := len(before)) < 2:
             return False
-        spread = math.sqrt(1.0 + 1.0 / n) * before.std(axis=0, ddof=1)
-        t = (block[:2] - before.mean(axis=0)) / np.maximum(spread, LEAST_SPREAD)
+        usual = before.sum(axis=0) / n
+        spread = np.sqrt(((before - usual) ** 2).sum(axis=0) * (1.0 + 1.0 / n) / (n - 1))
+        t = (block[:2] - usual) / np.maximum(spread, LEAST_SPREAD)
         p = max(stdtr(n - 1.0, -t.min()), LEAST_P)
         wager = min(MOST, 0.5 * FAIR / math.sqrt(p))
         self._evidence[0] = min((1.0 + self._evidence[0]) * wager, ENOUGH**4)  # so that it can fade again

@@ -6,14 +6,20 @@ by row the arithmetic is the same however rows are handed over.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from streamgp.compiled import INDICES, MATRIX, READ, READ_ROWS, VECTOR, WHOLE, compiled, entry
+from streamgp.contract.lanes import ADVANCE, ISSUE, LEARN, PREDICT, TRACK
 from streamgp.contract.snapshot import require
+from streamgp.linalg.vector import copy, dot
 from streamgp.settings import FloatArray
 from streamgp.tables.kept import Kept
+
+Array = NDArray
 
 PREVIOUS, LINE = "previous value", "least squares"
 MOST_INPUTS = 200  # beyond this least squares takes longer than many a model
@@ -43,61 +49,182 @@ class LeastSquares(Kept):
         self._units = np.zeros((3, inputs + 1))  # what is subtracted, what is divided by, what is learned at most
         self._units[1:] = [[1.0], [np.inf]]
         self._inverse, self._weights = np.eye(inputs + 1) / RIDGE, np.zeros(inputs + 1)  # of the inputs and 1
+        self._work = np.empty((3, inputs + 1))
+
+    @property
+    def numbers(self) -> tuple[Array, ...]:
+        """What compiled functions take: the state, and room to work in."""
+        return *self.arrays().values(), self._work
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
         super().restore(tensors)
         require("rows", self._rows, at_least=0)
 
-    def predict(self, x: FloatArray) -> float:
-        """The mean of a row; NaN before there are rows enough."""
-        if self._rows[0] < LINE_FROM:
-            return np.nan
-        (shift, scale, _), w = self._units, self._weights
-        return float(shift[-1] + scale[-1] * (w[:-1] @ ((x - shift[:-1]) / scale[:-1]) + w[-1]))
 
-    def learn(self, x: FloatArray, y: float) -> None:
-        """Learn a row; one without a target, NaN, counts as seen."""
-        self._rows[0] += 1
-        row = np.empty(len(x) + 1)
-        row[:-1], row[-1] = x, y
-        np.maximum(np.minimum(row, LARGEST, out=row), -LARGEST, out=row)
-        shift, scale, most = self._units
-        z = row - shift
-        if math.isnan(y) or (np.abs(z) > most).any():
-            return
-        z /= scale
-        self._rows[1] += 1
-        self._total[0] = FORGETTING * self._total[0] + 1.0
-        away = row - self._mean
-        self._mean += away / self._total[0]
-        self._moments *= FORGETTING
-        self._moments += (1.0 - 1.0 / self._total[0]) * away[:, None] * away
-        n = int(self._rows[1])
-        if n % AFRESH == 0 or n & (n - 1) == 0:
-            self._solve()
-            return
-        target, z[-1] = z[-1], 1.0
-        u = self._inverse @ z
-        gain = u / (FORGETTING + z @ u)
-        self._weights += gain * (target - z @ self._weights)
-        self._inverse -= gain[:, None] * u
-        self._inverse /= FORGETTING
+LINE_ARRAYS = INDICES, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, VECTOR, MATRIX
 
-    def _solve(self) -> None:
-        """Take the units of the rows so far, and compute what follows from them, so that rounding does not add up."""
-        spread = np.sqrt(np.diag(self._moments) / self._total[0])
-        varies = spread > ALIKE * np.abs(self._mean)
-        scale = np.where(varies, spread, 1.0)
-        A = self._moments / scale[:, None] / scale
-        ridge = max(RIDGE * FORGETTING ** float(self._rows[1]), LEAST_RIDGE)
-        products = A[:-1, -1].copy()
-        A[-1], A[:, -1], A[-1, -1] = 0.0, 0.0, self._total[0]  # 1 in place of the target: inputs have mean 0
-        diagonal = A.ravel()[:: len(A) + 1]
-        diagonal *= 1.0 + ALIKE
-        diagonal += ridge
-        self._units[:] = self._mean, scale, np.where(varies, FARTHEST * scale, np.inf)
-        self._inverse[:] = np.linalg.inv(A)
-        self._weights[:] = self._inverse[:, :-1] @ products
+
+@entry(WHOLE, MATRIX, READ_ROWS, READ, WHOLE, WHOLE, VECTOR, INDICES, VECTOR, INDICES, MATRIX, *LINE_ARRAYS)
+def follow(
+    kind: int,
+    rows: Array,
+    X: Array,
+    y: Array,
+    names: int,
+    lags: int,
+    last: Array,
+    counts: Array,
+    past: Array,
+    backs: Array,
+    ahead: Array,
+    seen: Array,
+    total: Array,
+    mean: Array,
+    moments: Array,
+    units: Array,
+    inverse: Array,
+    weights: Array,
+    work: Array,
+) -> None:
+    """Say something of rows, learn what was said of them with their targets, or both, one after the other.
+
+    Args:
+        kind: ISSUE, LEARN or TRACK.
+        rows: (n, width) what is said, and what least squares takes.
+        X: (n, d) inputs.
+        y: (n,) targets, NaN where missing.
+        names: how many yardsticks there are.
+        lags: past targets that least squares sees.
+        last, counts, past, ahead: the state of Yardsticks; counts is its ``rows``.
+        backs: how long the rings of ``past`` are, one after another.
+        seen, total, mean, moments, units, inverse, weights, work: the numbers of LeastSquares; seen is its ``rows``.
+    """
+    line, targets = (seen, total, mean, moments, units, inverse, weights, work), (last, past, backs)
+    h, by_line = ahead.shape[0], names > 1 + backs.size
+    for t in range(y.size):
+        row, features = rows[t], rows[t, names:]
+        if kind & PREDICT and h:
+            copy(ahead[counts[1] % h], row.size, row)
+        elif kind & PREDICT:
+            _say(row, names, X[t], lags, targets, counts[0], line)
+        if kind & LEARN:
+            if by_line and not np.isnan(features[0]) and not np.isnan(features[-1]):
+                _learn(features, y[t], line)
+            _keep(targets, counts[0], y[t])
+            counts[0] += 1
+        if kind & ADVANCE and h:  # a row has come from which a later one is predicted
+            _say(ahead[counts[1] % h], names, X[t], lags, targets, counts[0] + h - 1, line)
+            counts[1] += 1
+
+
+@compiled
+def _say(row: Array, names: int, x: Array, lags: int, targets: Any, coming: int, line: Any) -> None:
+    """What can be said from a row, with the targets known now, of the one that it predicts."""
+    last, past, backs = targets
+    features, first, start = row[names:], names - backs.size, 0
+    copy(x, x.size, features)
+    copy(last, lags, features[x.size :])
+    row[0] = last[0]
+    if first > 1:
+        row[1] = np.nan if lags and np.isnan(row[-1]) else _mean(features, line)
+    for s in range(backs.size):
+        row[first + s] = past[start + coming % backs[s]]
+        start += backs[s]
+
+
+@compiled
+def _keep(targets: Any, row: int, y: float) -> None:
+    last, past, backs = targets
+    for j in range(last.size - 1, 0, -1):
+        last[j] = last[j - 1]
+    if np.isnan(y):
+        return
+    last[0], start = y, 0
+    for back in backs:
+        past[start + row % back] = y
+        start += back
+
+
+@compiled
+def _mean(x: Array, line: Any) -> float:
+    """What least squares predicts; NaN before there are rows enough."""
+    seen, _, _, _, units, _, weights, _ = line
+    if seen[0] < LINE_FROM:
+        return np.nan
+    d = x.size
+    found = weights[d]
+    for j in range(d):
+        found += weights[j] * (x[j] - units[0, j]) / units[1, j]
+    return units[0, d] + units[1, d] * found  # type: ignore[no-any-return]
+
+
+@compiled
+def _learn(x: Array, y: float, line: Any) -> None:
+    """Learn a row by least squares; one without a target, NaN, counts as seen."""
+    seen, total, mean, moments, units, inverse, weights, work = line
+    z, u, away, f = work[0], work[1], work[2], mean.size
+    seen[0] += 1
+    for j in range(f):
+        value = max(min(x[j] if j < f - 1 else y, LARGEST), -LARGEST)
+        z[j], away[j] = value - units[0, j], value - mean[j]
+        if not abs(z[j]) <= units[2, j]:
+            return
+        z[j] /= units[1, j]
+    seen[1] += 1
+    total[0] = FORGETTING * total[0] + 1.0
+    for i in range(f):
+        mean[i] += away[i] / total[0]
+        for j in range(f):
+            moments[i, j] = FORGETTING * moments[i, j] + (1.0 - 1.0 / total[0]) * away[i] * away[j]
+    if seen[1] % AFRESH == 0 or seen[1] & (seen[1] - 1) == 0:
+        _solve(line)
+        return
+    error, z[f - 1] = z[f - 1], 1.0
+    spread = FORGETTING
+    for i in range(f):
+        u[i] = dot(inverse[i], z, f)
+        error -= z[i] * weights[i]
+        spread += z[i] * u[i]
+    for i in range(f):
+        weights[i] += u[i] / spread * error
+        for j in range(f):
+            inverse[i, j] = (inverse[i, j] - u[i] / spread * u[j]) / FORGETTING
+
+
+@compiled
+def _solve(line: Any) -> None:
+    """Take the units of the rows so far, and compute what follows from them, so that rounding does not add up."""
+    seen, total, mean, moments, units, inverse, weights, _ = line
+    d = mean.size - 1
+    for j in range(d + 1):
+        spread = np.sqrt(moments[j, j] / total[0])
+        varies = spread > ALIKE * abs(mean[j])
+        units[0, j], units[1, j] = mean[j], spread if varies else 1.0
+        units[2, j] = FARTHEST * spread if varies else np.inf
+    ridge = max(RIDGE * FORGETTING ** float(seen[1]), LEAST_RIDGE)
+    for i in range(d + 1):  # the last is 1, in place of the target: inputs have mean 0
+        for j in range(d + 1):
+            inverse[i, j] = moments[i, j] / units[1, i] / units[1, j] if max(i, j) < d else 0.0
+        inverse[i, i] = (total[0] if i == d else inverse[i, i]) * (1.0 + ALIKE) + ridge
+    _invert(inverse)
+    for i in range(d + 1):
+        weights[i] = 0.0
+        for j in range(d):
+            weights[i] += inverse[i, j] * moments[j, d] / units[1, j] / units[1, d]
+
+
+@compiled
+def _invert(A: Array) -> None:
+    """Put the inverse of a positive definite matrix in its place: Gauss and Jordan."""
+    for k in range(len(A)):
+        pivot, A[k, k] = A[k, k], 1.0
+        for j in range(len(A)):
+            A[k, j] /= pivot
+        for i in range(len(A)):
+            if i != k:
+                factor, A[i, k] = A[i, k], 0.0
+                for j in range(len(A)):
+                    A[i, j] -= factor * A[k, j]
 
 
 class Yardsticks(Kept):
@@ -116,26 +243,26 @@ class Yardsticks(Kept):
     state = "yardsticks", ("last", "rows", "past", "ahead")
 
     def __init__(self, own: int, lags: int, horizon: int, seasons: Sequence[int]) -> None:
-        self._own, self._lags, self._horizon = own, lags, horizon
+        self._lags = lags
         # Whole seasons ago, known by then.
-        backs = sorted({-(-max(horizon, 1) // period) * period for period in seasons})
-        self._line = LeastSquares(own + lags) if own + lags <= MOST_INPUTS else None
-        self.names = [PREVIOUS, *([LINE] * (self._line is not None)), *(f"value {back} rows ago" for back in backs)]
+        self._backs = np.array(sorted({-(-max(horizon, 1) // period) * period for period in seasons}), dtype=np.int64)
+        by_line = own + lags <= MOST_INPUTS
+        self._line = LeastSquares(own + lags if by_line else 0)
+        self.names = [PREVIOUS, *([LINE] * by_line), *(f"value {back} rows ago" for back in self._backs)]
         self._last = np.full(max(lags, 1), np.nan)  # targets, the newest first; a missing one is as the one before
         self._rows = np.zeros(2, dtype=np.int64)  # whose targets have come, or are missing; issued, with a horizon
-        self._past = np.full(sum(backs), np.nan)  # rings of targets, a missing one as that of the season before
-        self._rings = np.split(self._past, np.cumsum(backs)[:-1]) if backs else []
+        self._past = np.full(self._backs.sum(), np.nan)  # rings; a missing target is as that of the season before
         width = len(self.names) + own + lags
         self.none = np.empty((0, width))  # what there is of no rows
         self._ahead = np.full((horizon, width), np.nan)  # a ring of what was made of the last rows
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return super().arrays() | ({} if self._line is None else self._line.arrays())
+        return super().arrays() | (self._line.arrays() if LINE in self.names else {})
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
         super().restore(tensors)
         require("rows", self._rows, at_least=0)
-        if self._line is not None:
+        if LINE in self.names:
             self._line.restore(tensors)
 
     def track(self, X: FloatArray, y: FloatArray) -> FloatArray:
@@ -145,25 +272,21 @@ class Yardsticks(Kept):
             X: (n, d) inputs.
             y: (n,) targets, NaN where missing.
         """
-        rows = np.empty((len(y), self.none.shape[1]))
-        for row, x, target in zip(rows, X, y.tolist(), strict=True):
-            row[:] = self._issued(x)
-            self._learn(row, target)
-            self._advance(x)
-        return rows
+        return self._follow(TRACK, np.empty((len(y), self.none.shape[1])), X, y)
 
     def issue(self, X: FloatArray) -> FloatArray:
         """What is said of rows that come in this order, or without a horizon each next, (n, width)."""
         rows = np.empty((len(X), self.none.shape[1]))
-        for row, x in zip(rows, X, strict=True):
-            row[:] = self._issued(x)
-            self._advance(x)
-        return rows
+        return self._follow(ISSUE, rows, X, rows[:, 0])
 
     def resolve(self, rows: FloatArray, y: FloatArray) -> None:
         """Learn rows of ``issue`` whose targets, (n,), have come; NaN: they are missing."""
-        for row, target in zip(rows, y.tolist(), strict=True):
-            self._learn(row, target)
+        self._follow(LEARN, np.ascontiguousarray(rows), rows, y)
+
+    def _follow(self, kind: int, rows: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
+        own = self._last, self._rows, self._past, self._backs, self._ahead
+        follow(kind, rows, X, y, len(self.names), self._lags, *own, *self._line.numbers)
+        return rows
 
     def upcoming(self) -> FloatArray:
         """What was made of the last rows, as many as the horizon has, oldest first."""
@@ -176,36 +299,3 @@ class Yardsticks(Kept):
     def known(self, rows: FloatArray, past: bool) -> np.ndarray:
         """Of which rows of ``issue``, (n, width), something was known; past: for which a target has to be."""
         return np.asarray(~np.isnan(rows[:, 0 if past else len(self.names)]))
-
-    def _issued(self, x: FloatArray) -> FloatArray:
-        """What is said of the next row: with a horizon, what was made of the row that it is predicted from."""
-        return self._ahead[self._rows[1] % self._horizon] if self._horizon else self._made(x)
-
-    def _made(self, x: FloatArray) -> FloatArray:
-        """What can be said from a row, with the targets known now, of that which it predicts."""
-        k, d, coming = len(self.names), len(x), int(self._rows[0]) + max(self._horizon - 1, 0)
-        row = np.empty(k + d + self._lags)
-        row[0], row[1], row[k : k + d], row[k + d :] = self._last[0], np.nan, x, self._last[: self._lags]
-        for at, ring in enumerate(self._rings, k - len(self._rings)):
-            row[at] = ring[coming % len(ring)]
-        if self._line is not None and not (self._lags and math.isnan(row[-1])):
-            row[1] = self._line.predict(row[k:])
-        return row
-
-    def _learn(self, row: FloatArray, y: float) -> None:
-        """Learn the target of a row."""
-        features = row[len(self.names) :]
-        if self._line is not None and not math.isnan(features[0]) and not math.isnan(features[-1]):
-            self._line.learn(features, y)
-        self._last[1:] = self._last[:-1]
-        if not math.isnan(y):
-            self._last[0] = y
-            for ring in self._rings:
-                ring[self._rows[0] % len(ring)] = y
-        self._rows[0] += 1
-
-    def _advance(self, x: FloatArray) -> None:
-        """With a horizon, a row has come from which a later one is predicted."""
-        if self._horizon:
-            self._ahead[self._rows[1] % self._horizon] = self._made(x)
-            self._rows[1] += 1
