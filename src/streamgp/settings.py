@@ -75,7 +75,13 @@ class Configured:
     @classmethod
     @functools.cache
     def setting_names(cls) -> tuple[str, ...]:
-        return tuple(inspect.signature(cls).parameters)
+        return tuple(cls._defaults())
+
+    @classmethod
+    @functools.cache
+    def _defaults(cls) -> dict[str, Any]:
+        """The default of each setting; ``Parameter.empty`` where it has none."""
+        return {name: one.default for name, one in inspect.signature(cls).parameters.items()}
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return the settings by name; ``deep`` adds those of the parts as ``part__setting``."""
@@ -110,7 +116,7 @@ class Configured:
         return settings
 
     def __repr__(self) -> str:
-        defaults = {name: p.default for name, p in inspect.signature(type(self)).parameters.items()}
+        defaults = self._defaults()
         shown = [
             f"{name}={_shown(value)}" for name, value in self._settings.items() if not _same(value, defaults.get(name))
         ]

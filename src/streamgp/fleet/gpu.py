@@ -16,7 +16,7 @@ from streamgp.fleet.cpu import CpuEngine
 from streamgp.fleet.rows import Predicted, Rows
 from streamgp.settings import FloatArray
 from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.standardize import Standardize, ways_of
 from streamgp.wrappers.units import Scaling
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class GpuEngine(CpuEngine):
             if self._settled is None:
                 self._mirror()
             self._settled = models
-        around[-1]._unit_arrays, around[-1]._ready = self._units, True
+        around[-1]._unit_arrays, around[-1]._ways, around[-1]._ready = self._units, ways_of(process._run), True
         return True
 
     # Where the wrappers are.

@@ -17,7 +17,7 @@ START_UP = 500  # first rows that are scored on their own
 PARTS = ("start_up", "steady")
 OWN = 2  # scores of a run before those of its yardsticks: with its calibrated intervals, and with its model's own
 WINDOW = 1000  # rows over which coverage has to hold, too
-TOGETHER = 256  # single rows that are added up at once
+TOGETHER = 256  # rows that are added up at once, or more
 COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
 
@@ -46,11 +46,13 @@ class RunningScores(Kept):
         # it with the least coverage this, and its last row; row 0: there was none.
         self._windows = np.zeros(4)
         self._waiting: list[PredictedRows] = []  # not in the sums yet
+        self._waiting_rows = 0
 
     def add(self, predicted: PredictedRows) -> None:
-        """Count a block of predictions, beside those of the yardsticks; single rows are added up together."""
+        """Count a block of predictions, beside those of the yardsticks; small ones are added up together."""
         self._waiting.append(predicted)
-        if len(predicted.row) > 1 or len(self._waiting) == TOGETHER:
+        self._waiting_rows += len(predicted.row)
+        if self._waiting_rows >= TOGETHER:
             self._add_waiting()
 
     @property
@@ -65,7 +67,7 @@ class RunningScores(Kept):
         rows = PredictedRows.joined(self._waiting)
         row, y, mean, lower, upper = rows.row, rows.observed, rows.mean, rows.lower, rows.upper
         yardsticks, learned = np.asarray(rows.yardsticks), y if rows.learned is None else rows.learned
-        self._waiting = []
+        self._waiting, self._waiting_rows = [], 0
         usable = np.logical_and.accumulate(np.isfinite(yardsticks), axis=1)
         known = np.isfinite(mean) & np.isfinite(y) & ~np.isnan(lower)
         part, first = (row > START_UP).astype(np.int64), usable.sum(axis=1)

@@ -14,7 +14,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract.analysis import Analysis
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.lanes import ALONE, PREDICT, listed, predicted_too
+from streamgp.contract.lanes import PREDICT, listed, predicted_too
 from streamgp.contract.laws import gaussian_reach, ladder_levels
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import NUMBERS, CalibratedPrediction, Prediction
@@ -206,14 +206,14 @@ class Calibrated(Wrapper):
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, shape)
 
     def _pass(self, ops: np.ndarray, X: FloatArray, Y: Maybe, conditions: Maybe, kept: Maybe) -> FloatArray:
-        within: Any = self._within
+        within: Any = self._models[0]
         ops = ops if Y is None else predicted_too(ops)
         own = 0 if kept is None else self._own_width
         if type(within) is Standardize and within._in_one_call and within._has_seen(ops, kept, own):
-            calibration = self._numbers.records, self._numbers.buffers, self._wider(ops), own
-            columns: FloatArray = within._room((self._own + len(NUMBERS), len(X), self._shape.p or 1))
-            within._do(ops, X, Y, conditions, kept, calibration, columns)
-            return columns
+            numbers, wider = self._numbers, NOT_WIDER if self._ahead == 1 else self._wider(ops)
+            calibration = numbers.records, numbers.buffers, wider, own
+            told: FloatArray = within._do(ops, X, Y, conditions, kept, calibration, self._own + len(NUMBERS))
+            return told
         raw = within._pass(ops, X, Y, conditions, None if kept is None else kept[:, own:])
         columns = np.zeros((self._own + len(raw), *raw.shape[1:]))
         columns[self._own :] = raw
@@ -228,8 +228,8 @@ class Calibrated(Wrapper):
 
     @property
     def _one_step(self) -> bool:  # type: ignore[override]
-        within = self._within
-        return type(within) is Standardize and within._lanes is ALONE and within._in_one_call
+        within: Any = self._models[0]
+        return type(within) is Standardize and within._one_step
 
     @property
     def _own_width(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -83,7 +84,9 @@ class Standardize(Mapped):
     _stacks = True
     _ready = False  # whether a list of operations takes one compiled call, now and from now on
     _numbers: Stacked
-    _unit_arrays: list[np.ndarray]  # of these the four of the units, once all goes in one call
+    # Once all goes in one call: the four arrays of the units, what makes room for predictions, and what takes the call.
+    _unit_arrays: list[np.ndarray]
+    _ways: tuple[Callable[..., FloatArray], Callable[..., Any]]
     _may_overflow = ("targets", "conditions")  # NaN where missing
 
     def __init__(self, model: StreamModel, *, warmup: int = 100, screen: bool = True) -> None:
@@ -184,7 +187,7 @@ class Standardize(Mapped):
         able = able and bool(self._settled().all())
         self._ready = able and self._lanes is ALONE
         if able:
-            self._unit_arrays = [self._numbers[name] for name in Scaling._fields]
+            self._unit_arrays, self._ways = [self._numbers[name] for name in Scaling._fields], ways_of(within._run)
         return able
 
     @property
@@ -195,9 +198,7 @@ class Standardize(Mapped):
         if kept is not None:
             ops = self._seen(ops, kept)
         if self._in_one_call:
-            columns = self._room((3, len(X), self._shape.p or 1))
-            self._do(ops, X, Y, conditions, kept, NOT_CALIBRATED, columns)
-            return columns
+            return self._do(ops, X, Y, conditions, kept, NOT_CALIBRATED, len(NUMBERS))
         settled = self._settled()
         if settled.all() or not (settled.any() or any_of(ops, ADVANCE | LEARN)):
             return super()._pass(ops, X, Y, conditions, kept)
@@ -212,12 +213,6 @@ class Standardize(Mapped):
             self._warm_up(call)
         return call.columns
 
-    def _room(self, shape: tuple[int, ...]) -> FloatArray:
-        """For predictions of one compiled call."""
-        model: Any = self._models[0]
-        room: FloatArray = getattr(model._run, "room", np.zeros)(shape)
-        return room
-
     def _do(
         self,
         ops: np.ndarray,
@@ -226,23 +221,26 @@ class Standardize(Mapped):
         conditions: Maybe,
         kept: Maybe,
         calibration: Calibration,
-        columns: FloatArray,
-    ) -> None:
-        """Do operations in one compiled call, with a calibration around this model, where its numbers are."""
-        model: Any = self._models[0]
-        numbers = model._numbers
+        columns: int,
+    ) -> FloatArray:
+        """Do operations in one compiled call, with a calibration around this model, where its numbers are.
+
+        Returns:
+            (columns, n, p) what is predicted of the rows.
+        """
+        numbers, n = self._models[0]._numbers, len(X)
         given = NONE if conditions is None else self._conditions_within(X[ops[:, 0]], conditions)
-        take: Any = getattr(model._run, "take", None) or partial(
-            single.take, address_of(model._run), address_of(conformal.calibrate)
-        )
         targets, screens = NONE if Y is None else Y, self._numbers["screen"] if self._screens else NO_SCREEN
+        room, take = self._ways
+        told = room((columns, n, self._shape.p or 1))
         status, _, at = take(
             *(numbers.records, numbers.buffers, *self._lanes, ops, X, targets, given),
             *(NONE if kept is None else kept, self._largest),
-            *(screens, *self._unit_arrays, *calibration, columns, np.empty(X.shape), np.empty(targets.shape), 0, 0),
+            *(screens, *self._unit_arrays, *calibration, told, np.empty(X.shape), np.empty(targets.shape), 0, 0),
         )
         if status:
-            inputs.refuse(status, at, many=len(X) > 1)
+            inputs.refuse(status, at, many=n > 1)
+        return told
 
     # A row that is issued during the warm-up, or while targets tell no scale, is predicted and no more: the rows of the
     # warm-up are learned anew, in the order in which their targets come.
@@ -483,6 +481,13 @@ class _StandardAnalysis(MappedAnalysis):
 
     def trajectories(self, count: int, steps: int) -> Trajectories:
         return super().trajectories(count, steps) if self.model._scaled().all() else Independent(self.model, count)
+
+
+def ways_of(run: Any) -> tuple[Callable[..., FloatArray], Callable[..., Any]]:
+    """What makes room for predictions, and what takes operations through a loop and what is around it."""
+    if (take := getattr(run, "take", None)) is not None:  # on a GPU
+        return run.room, take
+    return np.zeros, partial(single.take, address_of(run), address_of(conformal.calibrate))
 
 
 def rows_until_settled(model: StreamModel) -> int:
