@@ -69,6 +69,25 @@ def test_functions_of_different_layouts_have_different_names_whatever_process_co
     assert len(set(names[0])) == 2
 
 
+@pytest.mark.more
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
+def test_what_an_entry_calls_is_its_own(tmp_path):
+    """Processes number functions alike: ``learn``, number 35, of one entry would stand for that of another one."""
+    code = (
+        "from streamgp.compiled.compile_once import code, prepare; prepare()\n"
+        "from streamgp.process.features import kernel_values\n"
+        "entry = kernel_values.entry; entry.compile(entry.types)\n"
+        "library = entry.overloads[entry.types].library\n"
+        "for one in library._final_module.functions:\n"
+        "    if not one.is_declaration: print('kernel_values' in one.name, one.linkage.name)"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    found = set(done.stdout.splitlines())
+    assert "False internal" in found
+    assert not {"False external", "False linkonce_odr", "False weak"} & found
+
+
 def test_the_suite_is_compiled_for_the_processors_that_this_one_can_stand_in_for():
     haswell, skylake = processors.NEEDS["haswell"], processors.NEEDS["skylake-avx512"]
     assert processors.runnable(dict.fromkeys(haswell, True)) == (

@@ -79,6 +79,11 @@ class Library(code.JITCodeLibrary):  # type: ignore[misc]
 
     def serialize_using_object_code(self) -> Any:
         super()._optimize_final_module()
+        # What it calls is its own. Else functions of one name in two of them, compiled in two processes, which number
+        # functions alike, would be one function for a third process that loads both.
+        for function in self._final_module.functions:
+            if function.linkage == code.ll.Linkage.linkonce_odr:
+                function.linkage = code.ll.Linkage.internal
         super()._finalize_final_module()
         return super().serialize_using_object_code()
 
