@@ -10,6 +10,7 @@ operation t is on row t. A single model is the first of one, and owns all of the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -48,9 +49,12 @@ ONE = [np.array([[0, kind]]) for kind in range(2 * SCREEN)]  # the list of one o
 
 
 def listed(n: int, kind: int) -> Array:
-    """The same operation on each of n rows, in order."""
-    if n == 1:
-        return ONE[kind]
+    """The same operation on each of n rows, in order; nobody writes into the list."""
+    return ONE[kind] if n == 1 else _listed(n, kind)
+
+
+@lru_cache(maxsize=4)  # fleets of a million models do the same at every call
+def _listed(n: int, kind: int) -> Array:
     ops = np.empty((n, 2), dtype=np.int64)
     ops[:, 0], ops[:, 1] = np.arange(n), kind
     return ops

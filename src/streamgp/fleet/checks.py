@@ -36,7 +36,9 @@ def _refuse_numbers(models: Models, rows: Rows) -> None:
 def conditions(models: Models, rows: Rows, came: Arrival, noise: Any, time: Any) -> FloatArray | None:
     """The conditions of rows, checked (contract/conditions.py)."""
     recipe = models._recipe
-    if noise is None and time is None and not recipe._needs_time:
+    if time is None and models._together:
+        _refuse_no_times(models, rows)
+    if noise is None and time is None and (models._together or not recipe._needs_time):
         return None
     p = (models._shape.p or 1) if rows.Y is None else rows.Y.shape[1]
     result = np.full((len(rows.X), NOISE + (1 if recipe._shared else p)), np.nan)
@@ -53,13 +55,25 @@ def conditions(models: Models, rows: Rows, came: Arrival, noise: Any, time: Any)
         result[:, NOISE:] = _by_model(given, checked)
     if time is not None:
         result[:, TIME] = times(time, came)
-    if recipe._needs_time and rows.Y is not None:
-        refuse_times(models, rows._replace(conditions=result), without=time is None)
+    if recipe._needs_time and rows.Y is not None and time is not None:
+        refuse_times(models, rows._replace(conditions=result))
     return result
 
 
-def refuse_times(models: Models, rows: Rows, without: bool = False) -> None:
-    """Refuse times before those that were learned, and learned rows without; models of any kind do so themselves."""
+def _refuse_no_times(models: Models, rows: Rows) -> None:
+    """Refuse rows that are learned where models forget by their times."""
+    if rows.Y is None:
+        return
+    learned = np.asarray((~np.isnan(rows.Y)).any(axis=1))
+    try:
+        models._recipe._refuse_times(None, learned, True)
+    except ValueError as error:
+        j = int(np.searchsorted(rows.starts, learned.argmax(), side="right")) - 1
+        raise ValueError(f"model {rows.models[j]}: {error}") from None
+
+
+def refuse_times(models: Models, rows: Rows) -> None:
+    """Refuse times before those that were learned; models of any kind do so themselves."""
     if not models._together:
         return
     assert rows.conditions is not None
@@ -67,17 +81,17 @@ def refuse_times(models: Models, rows: Rows, without: bool = False) -> None:
     counted = np.arange(len(time))
     if rows.Y is not None:  # of the rows that are learned each comes after the one before it
         counted = np.flatnonzero((~np.isnan(rows.Y)).any(axis=1))
-        later = np.diff(np.searchsorted(rows.starts, counted, side="right"), prepend=-1) == 0
-        before[counted[later]] = time[counted[:-1][later[1:]]]
+        if len(rows.X) > len(rows.models):
+            later = np.diff(np.searchsorted(rows.starts, counted, side="right"), prepend=-1) == 0
+            before[counted[later]] = time[counted[:-1][later[1:]]]
     wrong = counted[~np.isfinite(time[counted]) | (time[counted] < before[counted])]
     for row in wrong[:1].tolist():
         j = int(np.searchsorted(rows.starts, row, side="right")) - 1
         part, model = rows.between(j, j + 1), int(rows.models[j])
         assert part.conditions is not None
         learned = None if part.Y is None else np.asarray((~np.isnan(part.Y)).any(axis=1))
-        given, many = None if without else part.conditions[:, TIME], learned is None or len(learned) > 1
         try:
-            models._single(model)._refuse_times(given, learned, many)
+            models._single(model)._refuse_times(part.conditions[:, TIME], learned, learned is None or len(learned) > 1)
         except ValueError as error:
             raise ValueError(f"model {model}: {error}") from None
 

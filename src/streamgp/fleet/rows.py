@@ -66,11 +66,12 @@ class Rows(NamedTuple):
 
     def each(self, values: np.ndarray) -> np.ndarray:
         """What belongs to the model of each row, from an array with a row for every model of the fleet."""
-        of_models = values[self.models]
+        of_models: np.ndarray = values[self.models]
+        if len(self.X) == len(self.models):
+            return of_models
         if self.step:
             return np.concatenate([of_models] * (len(self.X) // self.step))
-        found: np.ndarray = np.repeat(of_models, np.diff(self.starts), axis=0)
-        return found
+        return np.repeat(of_models, np.diff(self.starts), axis=0)
 
 
 def joined(parts: Sequence[Predicted], places: Sequence[Indices] = ()) -> Predicted:
