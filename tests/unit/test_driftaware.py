@@ -259,7 +259,7 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
             left -= 1
             if left == 0:
                 better = totals[0] < totals[1]
-                events.append((t, "kept" if better else "reverted"))
+                events.append((t, "kept" if better else "reverted", totals[0] / sum(totals)))
                 refuted = refuted // 2 if better else min(refuted + 1, 4)
                 if better:
                     errors, wait = [], warmup
@@ -274,7 +274,7 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
             p = sum(b >= bins[-1] for b in bins) / len(bins)
             evidence = (1 + evidence) * plain_wager(p)
             if evidence >= (1 / rate) ** 2**refuted:
-                events.append((t, "raised"))
+                events.append((t, "raised", evidence))
                 other, errors, evidence, exponent, left = model.copy(), [], 0.0, relax, trial
                 totals, late = [0.0, 0.0], [0.0, 0.0]
                 model.forget(factor)
@@ -287,8 +287,9 @@ def test_it_equals_the_plain_loop():
     mean, s, events = plain_drift_aware(weighted(), X, y, 1e-3, **settings)
     model = sg.DriftAware(weighted(), false_alarm_rate=1e-3, **settings)
     p = model.track(X, y)
-    assert [(event.row, event.direction) for event in model.events] == events
-    assert {direction for _, direction in events} == {"raised", "kept", "reverted"}
+    assert [event[:2] for event in model.events] == [event[:2] for event in events]
+    assert {direction for _, direction, _ in events} == {"raised", "kept", "reverted"}
+    np.testing.assert_allclose([event.statistic for event in model.events], [event[2] for event in events], rtol=1e-8)
     np.testing.assert_allclose(p.mean, mean, atol=1e-8)
     np.testing.assert_allclose(p.variance + p.noise, s, atol=1e-8)
 
