@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import streamgp as sg
 from streamgp.cuda.gpu import cuda, kernel
 from streamgp.cuda.record import CHANGE, COUNTED, POINTS
 from streamgp.evaluate.metrics import rmse
+from streamgp.fleet.fleet import is_bare
 from timing import figures
 
 D, NOISE, NOVELTY, FORGETTING = 8, 0.01, 0.01, 0.999
@@ -197,8 +199,14 @@ KINDS: dict[str, tuple[Callable[[], sg.StreamModel], int]] = {
 }
 
 
+def of_turns(fleet: sg.Fleet, turns: Iterator[int], rows: Sequence[tuple[Any, Any]]) -> None:
+    fleet.track(*rows[next(turns)])
+
+
 def beside_the_cores(recipe: sg.StreamModel, size: int) -> dict[str, Any]:
     """Milliseconds of a call on a GPU and on all cores, for one row of each model."""
+    import torch
+
     found: dict[str, Any] = {"cores": len(os.sched_getaffinity(0))}
     rng, d = np.random.default_rng(0), 0 if isinstance(recipe, sg.TimeGP) else D
     X = np.resize(rng.normal(size=(DIFFERENT, 32, d)), (size, 32, d)).transpose(1, 0, 2).copy()
@@ -211,7 +219,10 @@ def beside_the_cores(recipe: sg.StreamModel, size: int) -> dict[str, Any]:
         turns = itertools.cycle(range(32))
         for _ in range(32):
             fleet.learn_many(X[(t := next(turns))], Y[t])
-        found[device] = clocked(lambda fleet=fleet, turns=turns: fleet.track(X[(t := next(turns))], Y[t]), 12)
+        found[device] = clocked(partial(of_turns, fleet, turns, list(zip(X, Y, strict=True))), 12)
+        if device == "cuda" and is_bare(recipe):
+            there = [(torch.tensor(x).cuda(), torch.tensor(y).cuda()) for x, y in zip(X, Y, strict=True)]
+            found["cuda, device arrays"] = clocked(partial(of_turns, fleet, turns, there), 12)
     return found
 
 

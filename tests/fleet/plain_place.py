@@ -3,7 +3,9 @@
 import numpy as np
 
 from streamgp.compiled import address_of
+from streamgp.contract.checks import check
 from streamgp.contract.lanes import PREDICT
+from streamgp.cuda.record import UnfitError
 from streamgp.fleet.gpu import GpuEngine
 from streamgp.wrappers import conformal, single
 
@@ -42,8 +44,10 @@ class PlainPlace:
     def block(self, shape):
         return np.full(shape, np.nan)
 
-    def run(self, loop, numbers, array, given, around=()):
+    def run(self, loop, numbers, array, given, around=(), largest=None):
         models, starts, ops, X, Y, conditions, kept, out = given
+        if largest is not None and check(X, Y, bool(numbers.plan["shared"][0]), largest)[0]:
+            raise UnfitError
         if not (ops[:, 1] & PREDICT).all():
             out[...] = 0.0
         status, kept_there = np.zeros(len(models), dtype=np.int64), kept.copy()

@@ -83,6 +83,39 @@ def test_rows_on_the_gpu_stay_there():
         cores.track(torch.tensor(X[0]).cuda(), torch.tensor(Y[0]).cuda())
 
 
+ON_THE_GPU = {
+    "ISSGPR": lambda: sg.ISSGPR(features=8),
+    "TimeGP": lambda: sg.TimeGP(sg.Matern(2.5, lengthscale=20.0) + sg.Periodic(24.0)),
+    "OIESGP": lambda: sg.OIESGP(depth=3, capacity=10),
+    "QKLMS": lambda: sg.filters.QKLMS(capacity=10),
+    "LWPR": sg.LWPR,
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_GPU)
+@pytest.mark.parametrize("single", [False, True])
+def test_rows_on_the_gpu_stay_there_whatever_the_loop(name, single):
+    torch = pytest.importorskip("torch")
+    X, Y = rows(30, 50)
+    X, Y = (values.astype(np.float32 if single else np.float64) for values in (X[..., : 2 * (name != "TimeGP")], Y))
+    Y[3, 7] = np.nan
+    gpu, cores = (sg.Fleet(ON_THE_GPU[name](), size=50, device=device) for device in ("cuda", "cpu"))
+    for part in (*range(10), slice(10, 30)):
+        there = torch.tensor(X[part]).cuda(), torch.tensor(Y[part]).cuda()
+        p, q = gpu.track(*there), cores.track(X[part].astype(float), Y[part].astype(float))
+        np.testing.assert_allclose(np.asarray(p.mean), q.mean, atol=1e-8)
+        if name != "QKLMS":
+            np.testing.assert_allclose(np.asarray(p.variance), q.variance, atol=1e-8)
+            np.testing.assert_allclose(np.asarray(p.noise), q.noise, atol=1e-8)
+    expected = cores.predict_many(X[0].astype(float)).mean
+    with pytest.raises(ValueError, match="must be finite, and within"):
+        gpu.track(there[0][0], torch.full((50,), torch.inf, dtype=there[1].dtype).cuda())
+    with pytest.raises(ValueError, match="model 7: y has inf"):
+        gpu.track(X[0].astype(float), np.where(np.arange(50) == 7, np.inf, 0.0))
+    np.testing.assert_allclose(np.asarray(gpu.predict_many(torch.tensor(X[0]).cuda()).mean), expected, atol=1e-8)
+    np.testing.assert_allclose(gpu.predict_many(X[0].astype(float)).mean, expected, atol=1e-8)
+
+
 def test_120_random_settings_are_predicted_as_on_the_cores():
     worst = {}
     for seed in range(120):

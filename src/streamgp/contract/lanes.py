@@ -71,7 +71,8 @@ def predicted_too(ops: Array) -> Array:
     if len(ops) == 1 and not ops.item(0):
         kind = ops.item(1)
         return ONE[kind | PREDICT] if kind & TAKE == TAKE else ops
-    return with_kinds(ops, ops[:, 1] | np.where(ops[:, 1] & TAKE == TAKE, PREDICT, 0))
+    silent = (ops[:, 1] & TAKE == TAKE) & (ops[:, 1] & PREDICT == 0)
+    return with_kinds(ops, ops[:, 1] | PREDICT * silent) if silent.any() else ops
 
 
 def any_of(ops: Array, kind: int) -> bool:

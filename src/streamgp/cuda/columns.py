@@ -24,6 +24,7 @@ class Columns:
     def __init__(self, numbers: Numbers, place: Gpu, loop: Any) -> None:
         self.blank, self.place, self._loop, self._lock = numbers, place, loop, Lock()
         self.mirrors: dict[int, Any] = {}  # where arrays of wrappers are there, by their identity here
+        self.largest: float | None = None  # number that is taken; None: rows were checked before
         self.size = 0
         self.array = place.zeros(len(numbers.counted) + numbers.buffers.shape[1], 0)
         self.records, self.buffers = Records(self), Buffers(self)
@@ -41,11 +42,12 @@ class Columns:
         ]
         return self._done((*rows, given[17]), tuple(around))
 
-    def _done(self, given: tuple[np.ndarray, ...], around: tuple[Any, ...] = ()) -> tuple[int, int, int]:
+    def _done(self, given: tuple[Any, ...], around: tuple[Any, ...] = ()) -> tuple[int, int, int]:
         models, starts, ops, *rows = given
         starts = starts if starts.size else np.array([0, len(ops)])
         with self._lock:
-            status = self.place.run(self._loop, self.blank, self.array, (models, starts, ops, *rows), around)
+            given = models, starts, ops, *rows
+            status = self.place.run(self._loop, self.blank, self.array, given, around, self.largest)
         for k in np.flatnonzero(status)[:1]:
             return int(status[k]), int(k), int(starts[k])
         return 0, -1, -1

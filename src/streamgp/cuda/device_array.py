@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from streamgp.cuda.ptx import driver
+from streamgp.cuda.ptx import cuda, driver
+from streamgp.cuda.staging import Blocks, address
 
 NUMBERS = "<f8", "<f4"
 LEGACY_STREAM = 1  # which waits for ours, and ours for it
@@ -56,3 +58,15 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"DeviceArray(shape={self.shape}, dtype={self.dtype})"
+
+
+class DeviceBlock:
+    """Memory of the GPU."""
+
+    def __init__(self, memory: Any) -> None:
+        self.address = address(memory)
+
+
+def device_blocks() -> Blocks[DeviceBlock]:
+    """Memory for predictions that stay on the GPU."""
+    return Blocks(partial(cuda.device_array, dtype=np.float64), DeviceBlock)

@@ -33,6 +33,8 @@ building: Any = importlib.import_module("numba.cuda.cgutils")
 templates: Any = importlib.import_module("numba.cuda.typing.templates")
 libdevice: Any = importlib.import_module("numba.cuda.libdevice")
 NUMBER = 8  # bytes
+REFUSED, STOPPED = range(2)  # flags of a call: rows cannot be taken; a loop has stopped
+CONSTANTS = {"SCREEN": SCREEN, "REFUSED": REFUSED, "STOPPED": STOPPED}  # that kernels know
 OWN = "streamgp"  # the package whose functions are compiled
 
 
@@ -276,10 +278,17 @@ def _on_device(text: FunctionType) -> Any:
 def kernel(loop: Any) -> Any:
     """The kernel of a loop (process/loop.py).
 
-    It takes the record of all and the columns of the models, and what the loop takes; then the statuses of the models.
+    It takes the record of all and the columns of the models, and what the loop takes; then the statuses of the models,
+    and whether rows were refused, so that nothing is done, and whether a status is not 0.
     """
     of = _text(loop)
     return _kernel(_run_model, f"{of.__module__}.{of.__name__}", run=loop)
+
+
+@cache
+def looking() -> Any:
+    """The kernel that checks rows, as models do that take them from outside."""
+    return _kernel(_look, "looking", check=checks.check)
 
 
 @cache
@@ -297,12 +306,13 @@ def leaving() -> Any:
 def _kernel(text: Any, name: str, **known: Any) -> Any:
     """A kernel with a name of its own, and no closure: by its contents numba-cuda would name its file."""
     calls = {called: _on_device(_text(of)) for called, of in known.items()}
-    made = FunctionType(text.__code__, {"cuda": cuda, "SCREEN": SCREEN} | calls, name.replace(".", "_"))
+    made = FunctionType(text.__code__, {"cuda": cuda, **CONSTANTS} | calls, name.replace(".", "_"))
     made.__qualname__ = made.__name__
     return cached_kernel()(made)
 
 
 run: Any = None  # the loop
+check: Any = None  # of contract/checks.py
 
 
 def _run_model(
@@ -317,12 +327,23 @@ def _run_model(
     kept: Any,
     out: Any,
     status: Any,
+    flags: Any,
 ) -> None:
     k = cuda.grid(1)
-    if k < models.size:
+    if k < models.size and flags[REFUSED] == 0:
         own = models[k : k + 1], starts[k : k + 2]
         found = run(record, columns, own[0], own[1], ops, X, Y, conditions, kept, out, 0, 0)
         status[k] = found[0]
+        if found[0] != 0:
+            flags[STOPPED] = 1
+
+
+def _look(X: Any, Y: Any, shared: Any, largest: Any, flags: Any) -> None:
+    t = cuda.grid(1)
+    if t < X.shape[0]:
+        found = check(X[t : t + 1], Y[t : t + 1], shared, largest)
+        if found[0] != 0:
+            flags[REFUSED] = 1
 
 
 def _enter(
@@ -339,9 +360,10 @@ def _enter(
     target_scale: Any,
     x: Any,
     y: Any,
+    flags: Any,
 ) -> None:
     k = cuda.grid(1)
-    if k < models.size:
+    if k < models.size and flags[REFUSED] == 0:
         own = models[k : k + 1], starts[k : k + 2]
         if screens.shape[0] > 0 and Y.shape[0] > 0 and ops.shape[0] > 0 and ops[0, 1] & SCREEN:
             screen(own[0], own[1], screens, Y, shared, False)
@@ -362,9 +384,10 @@ def _leave(
     calibrations: Any,
     wider: Any,
     out: Any,
+    flags: Any,
 ) -> None:
     k = cuda.grid(1)
-    if k < models.size:
+    if k < models.size and flags[REFUSED] == 0:
         own = models[k : k + 1], starts[k : k + 2]
         from_standard(own[0], own[1], target_shift, target_scale, out[out.shape[0] - 3 :])
         if calibrated.shape[0] > 0:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.cuda.device_array import DeviceArray
+from streamgp.cuda.device_array import DeviceArray, device_blocks
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.gpu import AT_ONCE, find_unfit, gather, inspection, kernel, scatter, threads_for
 from streamgp.cuda.ptx import RELAXED, ask_for_shared, cuda, driver
 from streamgp.cuda.record import COUNTED, COUNTS, PREDICTED, SCALES, UnfitError
-from streamgp.cuda.staging import Blocks, Staging, address
+from streamgp.cuda.staging import Staging, address
 from streamgp.cuda.whitened import BasisShape
 
 UNASKED_SHARED = 48 * 1024  # bytes that a block gets without asking
@@ -55,7 +54,7 @@ class GpuMemory:
         self._last: tuple[Any, ...] = (None, None, None, None)
         self._graphs = Graphs(self._stream)
         self._staging = Staging(self._stream)
-        self._there_blocks = Blocks(partial(cuda.device_array, dtype=np.float64), DeviceBlock)
+        self._there_blocks = device_blocks()
 
     # Models.
 
@@ -258,10 +257,3 @@ class Graphs:
             graph = driver.cuGraphInstantiate(captured, 0)
             self._known[key] = uses, graph
         driver.cuGraphLaunch(graph, handle)
-
-
-class DeviceBlock:
-    """Memory of the GPU."""
-
-    def __init__(self, memory: Any) -> None:
-        self.address = address(memory)

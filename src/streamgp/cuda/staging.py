@@ -43,7 +43,7 @@ class Staging:
 
     def block(self, numbers: int) -> np.ndarray:
         """Room for predictions, pinned unless a user holds many of them."""
-        return np.empty(numbers) if self._blocks.lent >= BLOCKS else self._blocks.take(numbers)
+        return self._blocks.take(numbers) if numbers and self._blocks.lent < BLOCKS else np.empty(numbers)
 
     def down(self, target: np.ndarray, source: Any) -> None:
         """Start to copy numbers from a GPU."""

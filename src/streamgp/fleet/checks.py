@@ -37,7 +37,8 @@ def conditions(models: Models, rows: Rows, came: Arrival, noise: Any, time: Any)
     """The conditions of rows, checked (contract/conditions.py)."""
     recipe = models._recipe
     if time is None and models._together:
-        _refuse_no_times(models, rows)
+        learned = np.zeros(0, bool) if rows.Y is None else np.asarray((~np.isnan(rows.Y)).any(axis=1))
+        refuse_no_times(models, rows.models, rows.starts, learned)
     if noise is None and time is None and (models._together or not recipe._needs_time):
         return None
     p = (models._shape.p or 1) if rows.Y is None else rows.Y.shape[1]
@@ -60,16 +61,15 @@ def conditions(models: Models, rows: Rows, came: Arrival, noise: Any, time: Any)
     return result
 
 
-def _refuse_no_times(models: Models, rows: Rows) -> None:
-    """Refuse rows that are learned where models forget by their times."""
-    if rows.Y is None:
+def refuse_no_times(models: Models, ids: np.ndarray, starts: np.ndarray, learned: np.ndarray) -> None:
+    """Refuse rows of models, as in Rows, of which some are learned, where models forget by their times."""
+    if not models._recipe._needs_time:
         return
-    learned = np.asarray((~np.isnan(rows.Y)).any(axis=1))
     try:
         models._recipe._refuse_times(None, learned, True)
     except ValueError as error:
-        j = int(np.searchsorted(rows.starts, learned.argmax(), side="right")) - 1
-        raise ValueError(f"model {rows.models[j]}: {error}") from None
+        j = int(np.searchsorted(starts, learned.argmax(), side="right")) - 1
+        raise ValueError(f"model {ids[j]}: {error}") from None
 
 
 def refuse_times(models: Models, rows: Rows) -> None:

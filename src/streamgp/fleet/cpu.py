@@ -25,6 +25,8 @@ SPARE = 0.25
 class CpuEngine:
     """One model that stands for all, and runs their rows, the models shared out among threads."""
 
+    checks = False  # whether it checks rows itself
+
     def __init__(self, model: StreamModel, size: int, threads: int) -> None:
         self._blank, self._model = self._prepared(model), self._prepared(model)
         self._workers = Workers(threads)

@@ -46,7 +46,7 @@ class DevicePrediction(NamedTuple):
     Args:
         mean: of the targets, with ``__cuda_array_interface__``.
         variance: of the latent function.
-        noise: of the observations, a number, or an array of one for each model.
+        noise: of the observations, a number, or an array of one for each model or for each row.
     """
 
     mean: Any
@@ -56,6 +56,8 @@ class DevicePrediction(NamedTuple):
 
 class CudaEngine:
     """Keeps the records of all models in the memory of a GPU; rows go up, predictions come down."""
+
+    checks = True  # rows, where the models are
 
     def __init__(self, model: OnlineGP, size: int, precision: str, kind: Callable[..., GpuMemory]) -> None:
         self._model, self._exchange = model, (exchange := Exchange(model, precision))

@@ -20,8 +20,8 @@ LEAST_CAPABILITY = 8  # of a GPU: those before it do not copy in the background
 PRECISIONS = "double", "single"
 
 
-# What does the rows of a fleet. They are checked before they come, but for CudaEngine, which changes nothing where it
-# raises UnfitError. Ids are those of models that exist.
+# What does the rows of a fleet. They are checked before they come, but for engines that check them and change nothing
+# where they raise UnfitError. Ids are those of models that exist.
 Engine = CpuEngine | EachEngine | CudaEngine
 
 

@@ -56,6 +56,8 @@ class EachEngine:
     threads.
     """
 
+    checks = False  # whether it checks rows itself
+
     def __init__(self, model: StreamModel, size: int, processes: int = 1) -> None:
         self._model, self._processes = model, processes
         self._here, self._remotes = Holder(), Remotes(processes) if processes > 1 else None

@@ -17,15 +17,18 @@ from streamgp.contract.saved import Shape
 from streamgp.contract.stackable import stands_for_many
 from streamgp.contract.turns import guard
 from streamgp.contract.within import family
-from streamgp.cuda import exchange
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import checks, devices, own
 from streamgp.fleet.alarms import Watch, fleet_rate
 from streamgp.fleet.cuda import CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS
+from streamgp.fleet.gpu import GpuEngine
 from streamgp.fleet.models import Models
 from streamgp.fleet.prior import candidates, tuned
 from streamgp.fleet.rows import Arrival, Predicted, Rows, arrival, joined, plain, targets, times
+from streamgp.process.compiled_model import CompiledModel
+from streamgp.process.observation import GAUSSIAN
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior, with_own
 from streamgp.settings import FloatArray, Setting, one_of, optional, switch, whole
 from streamgp.wrappers.alarms import Alarm, discounted, words
@@ -232,7 +235,7 @@ class Fleet(Models):
         grouped = came.rows(X)
         if not len(grouped.X):
             return self._shaped(passing.nothing(self._prototype), came)
-        if not self._as_it_is:
+        if not self._checks_there:
             checks.refuse(self, grouped)
         if time is not None:
             conditions = np.full((len(grouped.X), NOISE + 1), np.nan)
@@ -349,8 +352,13 @@ class Fleet(Models):
 
     @property
     def _as_it_is(self) -> bool:
-        """Whether a GPU takes rows of any precision, also where those of a model lie apart, and checks them at once."""
+        """Whether a GPU takes rows of any precision, also where those of a model lie apart."""
         return isinstance(self._engine, CudaEngine)
+
+    @property
+    def _checks_there(self) -> bool:
+        """Whether rows are checked where the models are."""
+        return self._engine is not None and self._engine.checks and self._watch is None
 
     def _arrived(self, X: Any, ids: Any, as_came: bool = False) -> tuple[Arrival, FloatArray, bool]:
         """How rows came, apart where the engine can take them so, X as it came, and whether targets are numbers."""
@@ -367,7 +375,7 @@ class Fleet(Models):
         rows = came.rows(X, Y)
         if not len(rows.X):
             return self._shaped(passing.nothing(self._prototype), came) if report else None
-        if not self._as_it_is:
+        if not self._checks_there:
             checks.refuse(self, rows)
         rows = rows._replace(conditions=checks.conditions(self, rows, came, noise, time))
         checks.refuse_no_time(self, rows)
@@ -434,10 +442,10 @@ class Fleet(Models):
         self, X: Any, Y: Any, ids: Any, *, learned: bool, given: tuple[Any, Any] = (None, None)
     ) -> DevicePrediction:
         """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
-        if self._device[0] == "cpu" or not exchange.fits(self._prototype):
+        if self._device[0] == "cpu" or self._rate is not None or not is_bare(self._prototype):
             raise TypeError(
-                'X is on a GPU, and this fleet takes no such rows: build it with device="cuda" and a bare recipe with '
-                "a growing basis, such as KRLST, or hand over NumPy arrays"
+                'X is on a GPU, and this fleet takes no such rows: build it with device="cuda", without alarms=, of a '
+                "bare model with Gaussian noise and no mean=, such as KRLST, or hand over NumPy arrays"
             )
         if ids is not None:
             raise ValueError(
@@ -462,11 +470,20 @@ class Fleet(Models):
         if not self._shape.covers(learned):
             first = np.zeros((1, X.shape[-1]))
             self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
-        assert isinstance(self._engine, CudaEngine)
+        assert isinstance(self._engine, CudaEngine | GpuEngine)
+        if learned:
+            checks.refuse_no_times(self, np.zeros(1, int), np.array([0, 1]), np.ones(1, bool))
         return self._engine.there(came, X, Y)
 
 
 guard(Fleet, set())
+
+
+def is_bare(model: StreamModel) -> bool:
+    """Whether the loop of a model alone makes its predictions: of a mean, a variance and a noise."""
+    if isinstance(model, OnlineGP):
+        return model._likelihood.kind == GAUSSIAN and model._mean is None
+    return isinstance(model, CompiledModel)
 
 
 def is_on_a_gpu(values: Any) -> bool:

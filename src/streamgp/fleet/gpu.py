@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamgp.contract.lanes import LEARN, SCREEN, Lanes, listed
+from streamgp.contract.checks import check
+from streamgp.contract.lanes import LEARN, PREDICT, SCREEN, TRACK, Lanes, listed
 from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import NUMBERS
 from streamgp.contract.stackable import on, stack_of
 from streamgp.contract.within import family
 from streamgp.cuda.columns import Columns
+from streamgp.cuda.record import UnfitError
 from streamgp.fleet.cpu import CpuEngine
-from streamgp.fleet.rows import Predicted, Rows
+from streamgp.fleet.cuda import DevicePrediction
+from streamgp.fleet.rows import Arrival, Predicted, Rows
+from streamgp.process.compiled_model import NONE
 from streamgp.settings import FloatArray
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize, ways_of
@@ -23,6 +29,14 @@ if TYPE_CHECKING:
     from streamgp.cuda.place import Gpu
 
 AT_ONCE = [Standardize], [Calibrated, Standardize]  # what kernels take rows through
+
+
+@lru_cache(maxsize=2)
+def _row_after_row(rows: int, size: int, kind: int) -> np.ndarray:
+    """The same operation on rows of all models, which come row after row, each model's together."""
+    ops = np.empty((rows * size, 2), dtype=np.int64)
+    ops[:, 0], ops[:, 1] = np.arange(rows * size).reshape(rows, size).T.ravel(), kind
+    return ops
 
 
 class GpuEngine(CpuEngine):
@@ -56,15 +70,46 @@ class GpuEngine(CpuEngine):
 
     # Rows.
 
+    @property
+    def checks(self) -> bool:  # type: ignore[override]
+        """Whether rows are checked there: they are if nothing changes them before."""
+        return self._looks and (not self._around or self._settled is not None)
+
+    @property
+    def _looks(self) -> bool:
+        process = self._process
+        return process._refuse_targets is None and getattr(process, "_mean", None) is None
+
     def run(self, rows: Rows, kind: int, kept: FloatArray | None = None) -> Predicted:
         model = on(self._many, Lanes(rows.models, rows.starts))
-        if kept is not None or not self._goes_at_once(model, rows.models):
+        at_once = kept is None and self._goes_at_once(model, rows.models)
+        looks = self._looks and kept is None and (at_once or not self._around)
+        self._columns.largest = model._largest if looks else None
+        if not at_once:
+            if not looks and check(rows.X, rows.X[:0] if rows.Y is None else rows.Y, model._shared, model._largest)[0]:
+                raise UnfitError("inputs and targets must be finite; a target may be NaN")
             return super().run(rows, kind, kept)
         Y = None
         if kind & LEARN:
             Y = np.full((len(rows.X), model._p or 1), np.nan) if rows.Y is None else rows.Y
         columns: FloatArray = model._pass(listed(len(rows.X), kind | SCREEN), rows.X, Y, rows.conditions, None)
         return columns
+
+    def there(self, came: Arrival, X: Any, Y: Any | None) -> DevicePrediction:
+        """Predict rows that are on the GPU, as they came, and learn them if they have targets."""
+        from streamgp.cuda.device_array import DeviceArray
+
+        *rows, size = came.shape
+        n, kind, model = int(np.prod(came.shape)), PREDICT if Y is None else TRACK, self._process
+        X = DeviceArray(X.address, (n, X.shape[-1]), X.dtype, X)
+        targets = NONE if Y is None else DeviceArray(Y.address, (n, 1), Y.dtype, Y)
+        told = self._place.lend((len(NUMBERS), n, 1))
+        ops = listed(n, kind) if n == size else _row_after_row(*rows, size, kind)
+        self._columns.largest = model._largest
+        self._columns(None, None, came.models, came.starts, ops, X, targets, NONE, NONE, told)
+        at = (told.address + i * n * told.dtype.itemsize for i in range(len(NUMBERS)))
+        mean, variance, noise = (DeviceArray(one, came.shape, told.dtype, told) for one in at)
+        return DevicePrediction(mean, variance, noise) if model.has_variance else DevicePrediction(mean, np.nan, np.nan)
 
     def _goes_at_once(self, model: Any, models: np.ndarray) -> bool:
         """Whether one kernel takes rows through wrappers and processes; then the wrappers are on the GPU, too."""

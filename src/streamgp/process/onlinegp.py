@@ -190,7 +190,7 @@ class OnlineGP(CompiledModel):
             conditions = np.full((len(ops), NOISE + 1), np.nan)
             conditions[~advances, TIME] = times[~advances]
         width = 3 if any_of(ops, LEARN) or not self._has_components else len(self._columns)
-        columns = np.zeros((width, len(X), self._state.last_target.size))
+        columns = self._room((width, len(X), self._state.last_target.size))
         if self._linear is not None:  # behind the inputs stand the features of a LinearMean
             X = np.hstack([X, self._linear.whitened(X)])
         if self._batch == 1 or Y is None:
