@@ -26,12 +26,14 @@ TESTED = {
     "_cache_file",
     "_codelibrary",
     "_compiled",
+    "_final_module",
     "_finalize_final_module",
     "_finalized",
     "_getvalue",
     "_index_key",
     "_load_index",
     "_object_caching_enabled",
+    "_optimize_final_module",
     "_set_uuid",
     "_source_stamp",
 }
@@ -72,6 +74,9 @@ def test_a_library_is_made_machine_code_by_one_method():
 
     text = inspect.getsource(CPUCodeLibrary.finalize)
     assert text.rstrip().endswith("self._finalize_final_module()")
+    assert "self._optimize_final_module()" in text
+    assert "self._final_module" in inspect.getsource(CPUCodeLibrary._optimize_final_module)
+    assert "self._final_module" in inspect.getsource(CPUCodeLibrary._finalize_final_module)
     assert "self._finalized = True" in inspect.getsource(CPUCodeLibrary._finalize_final_module)
     assert "self._object_caching_enabled and self._compiled_object" in inspect.getsource(CPUCodeLibrary)
     assert "self._library_class(" in inspect.getsource(Codegen.create_library)

@@ -86,7 +86,8 @@ class GpuEngine(CpuEngine):
         looks = self._looks and kept is None and (at_once or not self._around)
         self._columns.largest = model._largest if looks else None
         if not at_once:
-            if not looks and check(rows.X, rows.X[:0] if rows.Y is None else rows.Y, model._shared, model._largest)[0]:
+            given = rows.X, rows.X[:0] if rows.Y is None else rows.Y
+            if self._around and check(*given, model._shared, model._largest)[0]:  # before wrappers here change anything
                 raise UnfitError("inputs and targets must be finite; a target may be NaN")
             return super().run(rows, kind, kept)
         Y = None
