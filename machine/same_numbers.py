@@ -25,6 +25,7 @@ from streamgp.auto.step import FOREST
 from streamgp.compiled import shipped, way
 from streamgp.contract.lanes import PREDICT, listed
 from streamgp.job.ahead import every
+from streamgp.job.yardsticks import Yardsticks
 from streamgp.tuning.time import Series, TimeEvidence
 from tests.contract.models import CLASSES_AND_COUNTS, EXAMPLES, SLOW
 from tests.contract.test_contract import stream, stream_for
@@ -88,6 +89,7 @@ def of_others() -> Iterator[tuple[str, Any]]:
     forest.splits[0], forest.numbers[0, [0, SPLITS, SPLITS + 1]] = (1, -1, -2, 1), (0.1, 2.0, -3.0)
     line = Line("trees", FOREST, origin=0, forest=forest)
     yield "forest", Bank(0).placed([line]).run(listed(len(X), PREDICT), X, Y)[0]
+    yield "yardsticks", (Yardsticks(X.shape[1], 2, 3, (24,)).track(X, Y),)
     fleet = sg.Fleet(sg.ISSGPR(features=10, noise=0.01), size=5, alarms=0.01)
     yield "fleet", fleet.track(np.repeat(X[:, None], 5, axis=1), Y[:, None] + np.arange(5.0))
 
