@@ -45,19 +45,24 @@ class Lanes(NamedTuple):
 
 ALONE = Lanes(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
+MANY = 10_000  # rows of a call from which their list is kept for the next one
 ONE = [np.array([[0, kind]]) for kind in range(2 * SCREEN)]  # the list of one operation on one row, by its kind
 
 
 def listed(n: int, kind: int) -> Array:
     """The same operation on each of n rows, in order; nobody writes into the list."""
-    return ONE[kind] if n == 1 else _listed(n, kind)
+    if n == 1:
+        return ONE[kind]
+    return _listed_once(n, kind) if n >= MANY else _listed(n, kind)
 
 
-@lru_cache(maxsize=4)  # fleets of a million models do the same at every call
 def _listed(n: int, kind: int) -> Array:
     ops = np.empty((n, 2), dtype=np.int64)
     ops[:, 0], ops[:, 1] = np.arange(n), kind
     return ops
+
+
+_listed_once = lru_cache(maxsize=4)(_listed)  # fleets of a million models do the same at every call
 
 
 def with_kinds(ops: Array, kinds: Array) -> Array:
