@@ -80,7 +80,7 @@ def test_no_memory_grows_with_the_rows():
     # What other threads of this process allocate meanwhile counts, too; it does not come again, what rows leave does.
     first = grown(list(contestants.MODELS))
     assert not first or not grown(first)
-    assert rows_seen.calls_grow("SOGP absorbing", 200)["bytes grown"] < 8 * 200
+    assert 0 in (rows_seen.calls_grow("SOGP absorbing", 200)["bytes grown"] for _ in range(3))
 
 
 def test_start_up_times_every_step_in_a_process_of_its_own(tmp_path, monkeypatch):

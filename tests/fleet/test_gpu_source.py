@@ -468,3 +468,32 @@ def test_without_a_gpu_a_sentence_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(devices, "no_gpu", lambda: "none is found")
     with pytest.raises(ValueError, match=r"needs an NVIDIA GPU and the extra streamgp\[cuda\]; none is found"):
         sg.Fleet(krlst(), size=1, device="cuda")
+
+
+class ThereAlready:
+    """What looks like rows on a GPU."""
+
+    __cuda_array_interface__ = None
+
+
+@pytest.mark.parametrize(
+    ("fleet", "p", "said"),
+    [
+        (
+            lambda: sg.Fleet(sg.ISSGPR(features=4), size=3, device="cuda"),
+            2,
+            "have one target each, and these models have 2",
+        ),
+        (lambda: sg.Fleet(sg.Standardize(sg.KRLST()), size=3, device="cuda"), 1, "of a bare model"),
+        (lambda: sg.Fleet(sg.SOGP(likelihood=sg.StudentT()), size=3, device="cuda"), 1, "with Gaussian noise"),
+        (lambda: sg.Fleet(sg.KRLST(half_life=3.0), size=3, device="cuda"), None, "has a half_life"),
+    ],
+)
+def test_rows_that_are_there_are_refused_before_anything_changes(fleet, p, said):
+    fleet = fleet()
+    if p:
+        fleet.learn_many(np.zeros((3, 2)), np.ones((3, p) if p > 1 else 3))
+    before = fleet.to_bytes() if p else None
+    with pytest.raises((TypeError, ValueError), match=said):
+        fleet.track(ThereAlready(), ThereAlready())
+    assert fleet.to_bytes() == before if p else not fleet.rows_seen.any()

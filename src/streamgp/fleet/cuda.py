@@ -45,7 +45,7 @@ class DevicePrediction(NamedTuple):
 
     Args:
         mean: of the targets, with ``__cuda_array_interface__``.
-        variance: of the latent function.
+        variance: of the latent function; NaN, and so is the noise, of models that have none.
         noise: of the observations, a number, or an array of one for each model or for each row.
     """
 

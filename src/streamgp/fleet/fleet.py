@@ -358,7 +358,7 @@ class Fleet(Models):
     @property
     def _checks_there(self) -> bool:
         """Whether rows are checked where the models are."""
-        return self._engine is not None and self._engine.checks and self._watch is None
+        return self._engine is not None and self._engine.checks
 
     def _arrived(self, X: Any, ids: Any, as_came: bool = False) -> tuple[Arrival, FloatArray, bool]:
         """How rows came, apart where the engine can take them so, X as it came, and whether targets are numbers."""
@@ -442,10 +442,14 @@ class Fleet(Models):
         self, X: Any, Y: Any, ids: Any, *, learned: bool, given: tuple[Any, Any] = (None, None)
     ) -> DevicePrediction:
         """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
-        if self._device[0] == "cpu" or self._rate is not None or not is_bare(self._prototype):
+        if self._device[0] == "cpu" or not is_bare(self._prototype):
             raise TypeError(
-                'X is on a GPU, and this fleet takes no such rows: build it with device="cuda", without alarms=, of a '
-                "bare model with Gaussian noise and no mean=, such as KRLST, or hand over NumPy arrays"
+                'X is on a GPU, and this fleet takes no such rows: build it with device="cuda" of a bare model with '
+                "Gaussian noise and no mean=, such as KRLST, or hand over NumPy arrays"
+            )
+        if self._shape.p not in (None, 1):
+            raise ValueError(
+                f"rows on a GPU have one target each, and these models have {self._shape.p}; hand over NumPy arrays"
             )
         if ids is not None:
             raise ValueError(
@@ -455,6 +459,8 @@ class Fleet(Models):
             raise ValueError("rows on a GPU come without noise= and time=; hand over NumPy arrays with them")
         if learned and not is_on_a_gpu(Y):
             raise TypeError("X is on a GPU: Y must be there as well")
+        if learned:
+            checks.refuse_no_times(self, np.zeros(1, int), np.array([0, 1]), np.ones(1, bool))
         from streamgp.cuda.device_array import DeviceArray
 
         X, Y = DeviceArray.of(X, "X"), DeviceArray.of(Y, "Y") if learned else None
@@ -471,8 +477,6 @@ class Fleet(Models):
             first = np.zeros((1, X.shape[-1]))
             self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
         assert isinstance(self._engine, CudaEngine | GpuEngine)
-        if learned:
-            checks.refuse_no_times(self, np.zeros(1, int), np.array([0, 1]), np.ones(1, bool))
         return self._engine.there(came, X, Y)
 
 

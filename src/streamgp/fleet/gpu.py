@@ -77,6 +77,7 @@ class GpuEngine(CpuEngine):
 
     @property
     def _looks(self) -> bool:
+        """Whether a kernel can check rows: what comes is what the loop gets, and any number is a target."""
         process = self._process
         return process._refuse_targets is None and getattr(process, "_mean", None) is None
 
